@@ -1,8 +1,8 @@
-"""Agents for front ends that speak AG-UI, such as CopilotKit: its run input in, its events out.
+"""Agents for AG-UI front ends, such as CopilotKit: AG-UI's run input in, AG-UI's events out.
 
-`arun` runs what a client asks for, `events` translates agent events alone, and `frontend_tools` is the
-middleware by which chat agents call the front end's tools. The package ag-ui-protocol is needed: the
-extra `agui`. Served by FastAPI (or Starlette), where a refusal is a status:
+`arun` runs the request of a client, `events` only translates agent events, and `frontend_tools` is the
+middleware with which chat agents call the front end's tools. It needs the package ag-ui-protocol, the
+extra `agui`. An endpoint of FastAPI (or Starlette), with a status for a rejected request:
 
 ```
 app, runner = FastAPI(), ag.Runner(chat, checkpointer="threads.db")
@@ -18,19 +18,18 @@ async def run(run_input: RunAgentInput) -> Response:
     return StreamingResponse(lines, media_type=encoder.get_content_type())
 ```
 
-What the client shows:
+The client receives:
 
-- Messages, reasoning, tool calls and results have the ids that they have on the thread; messages have
-  the agent as their `name`. Where they were said is in their `metadata["agentgraph"]`: agent_name,
-  address, step.
-- What is void leaves the conversation: by a `MESSAGES_SNAPSHOT` without it.
-- A step is open for each agent that runs, and those around it; its name is the address.
+- Messages, reasoning, tool calls and results have their ids on the thread; messages have the agent as
+  their `name`. Their `metadata["agentgraph"]` has their origin: agent_name, address, step.
+- Discarded messages leave the conversation: by a `MESSAGES_SNAPSHOT` without them.
+- A step is open for each running agent and those around it; its name is the address.
 - Questions are the interrupts of `RUN_FINISHED`; `metadata["agentgraph"]` has the question as data.
 - The state has the values of the run.
-- All else is a `CUSTOM` event, whose value has `agent_name` and `address`: "agentgraph.custom" (with
-  `data`), "agentgraph.transfer_to", "agentgraph.chosen", "agentgraph.exit", "agentgraph.break_loop",
-  "agentgraph.discarded" (`ids`), "agentgraph.error" (`error`), "agentgraph.content" (the images and
-  files in a reply).
+- Other events are `CUSTOM` events, whose value has `agent_name` and `address`: "agentgraph.custom"
+  (with `data`), "agentgraph.transfer_to", "agentgraph.chosen", "agentgraph.exit",
+  "agentgraph.break_loop", "agentgraph.discarded" (`ids`), "agentgraph.error" (`error`),
+  "agentgraph.content" (the images and files in a reply).
 """
 
 from agentgraph.errors import AgentGraphError
@@ -39,7 +38,7 @@ try:
     from ag_ui.core import RunAgentInput as _RunAgentInput
 except ImportError as error:
     raise AgentGraphError(
-        "agentgraph.agui needs the package ag-ui-protocol: pip install 'agentgraph[agui]'"
+        "agentgraph.agui needs the package ag-ui-protocol; run pip install 'agentgraph[agui]'"
     ) from error
 
 from agentgraph.agui.event_stream import EventStream, arun

@@ -1,10 +1,10 @@
-"""The messages of a conversation as an AG-UI client holds them, while a run is sent.
+"""The messages of a conversation as an AG-UI client stores them, during a run.
 
-A client has messages of its own, and adds those that are streamed. To take some back, AG-UI has only a
-snapshot of all that remain; so they are kept here.
+A client has its own messages, and adds streamed ones. AG-UI can only take messages back by a snapshot
+of all remaining ones, so this module stores them.
 
-A client knows a call by its id alone, while some providers give one id again and again. So a call whose
-id another message has is sent under one of our own, and its result names that.
+A client identifies a call only by its id, while some providers repeat ids. So a call whose id is in
+another message is sent under a new id, and its result names that id.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ OURS = "agentgraph"
 """The key of our data in the metadata of events, messages, calls and interrupts."""
 
 REASONING = "-reasoning"
-"""What the id of a message's reasoning has after that of the message."""
+"""The suffix of the id of a message's reasoning, after the id of the message."""
 
 
 @dataclass
@@ -51,11 +51,11 @@ class SentMessage:
     Attributes:
         id: Its id.
         role: "assistant", "user", "reasoning" or "tool".
-        name: The agent that said it.
-        metadata: Where it was said; see `OURS`.
+        name: The agent that wrote it.
+        metadata: Its origin; see `OURS`.
         pieces: The pieces of its text.
         calls: Its tool calls by id.
-        answers: The call whose result it is.
+        answers: The id of the call whose result it is.
         content: The content of a result.
     """
 
@@ -70,11 +70,11 @@ class SentMessage:
 
     @property
     def text(self) -> str:
-        """Its text, as far as it was sent."""
+        """The text that was sent so far."""
         return "".join(self.pieces)
 
     def message(self) -> Message:
-        """Return it in AG-UI's form."""
+        """Return the message in AG-UI's form."""
         match self.role:
             case "tool":
                 return ToolMessage(
@@ -107,7 +107,7 @@ class SentMessage:
 
 
 class Conversation:
-    """The messages, in the order in which they came.
+    """The messages, in the order of their arrival.
 
     Args:
         messages: The messages that the client sent.
@@ -133,7 +133,7 @@ class Conversation:
 
         Args:
             message_id: The id of its message.
-            label: The id that the provider gave it.
+            label: The provider's id of the call.
             before: The ids under which earlier calls of the message are sent.
         """
         others = (each for key, each in self._messages.items() if key != message_id)
@@ -147,19 +147,19 @@ class Conversation:
         """Return the id under which the last call with a provider's id was sent at an address.
 
         Args:
-            label: The id that the provider gave it.
-            address: The address of the agent; of a graph laid flat, of one of its nodes.
+            label: The provider's id of the call.
+            address: The address of the agent, or of a node of a flattened graph.
         """
         return next(iter(self._sent_at(label, address)), label)
 
     def open_call(self, label: str, address: str) -> str | None:
-        """Return that of the last one without a result; None if all have one, as clients bring them."""
+        """Return the id of the last such call without a result; None if all have results."""
         sent = self._sent_at(label, address)
         answered = {*map(_answered_by, self._messages.values())}
         return next((each for each in sent if each not in answered), None if sent else label)
 
     def _sent_at(self, label: str, address: str) -> list[str]:
-        """Return the ids under which calls were sent: of the last message with such calls first."""
+        """Return the ids of such calls, those of the latest message first."""
         around = address.rpartition("/")[0]
         exact, others = list[str](), list[str]()
         for key, message in reversed(self._messages.items()):
@@ -171,10 +171,10 @@ class Conversation:
         return exact or others
 
     def remove(self, discarded: AbstractSet[str]) -> bool:
-        """Remove the messages whose id or step is void, and return whether there were any.
+        """Remove the messages with a discarded id or step, and return whether there were any.
 
         The step of a message that an earlier run sent is in its metadata, which clients send back. The
-        official client keeps reasoning that a snapshot lacks, so that stays without its text.
+        official client keeps reasoning that is missing in a snapshot, so reasoning stays without text.
         """
         gone = [
             (key, each)
@@ -206,7 +206,7 @@ class Conversation:
 
 
 def _is_blank(message: Message | SentMessage) -> bool:
-    """Return whether a message is reasoning without its text."""
+    """Return whether a message is reasoning without text."""
     if isinstance(message, SentMessage):
         return message.role == "reasoning" and not message.text
     return isinstance(message, ReasoningMessage) and not message.content
@@ -217,14 +217,14 @@ def _call_ids(message: Message | SentMessage) -> Collection[str]:
 
 
 def _answered_by(message: Message | SentMessage) -> str:
-    """Return the id of the call whose result a message is; empty if it is none."""
+    """Return the id of the call whose result a message is; empty for other messages."""
     if isinstance(message, SentMessage):
         return message.answers
     return message.tool_call_id if isinstance(message, ToolMessage) else ""
 
 
 def _address_of(message: Message | SentMessage) -> str | None:
-    """Return where a message was said, as its metadata or that of its calls says."""
+    """Return the address of a message, from its metadata or that of its calls."""
     owners: list[Message | SentMessage | ToolCall] = [message]
     owners += [] if isinstance(message, SentMessage) else _calls(message)
     for each in owners:
@@ -239,7 +239,7 @@ def _calls(message: Message) -> Sequence[ToolCall]:
 
 
 def _names(key: str, message: Message | SentMessage) -> Iterator[str]:
-    """Yield the id of a message, that of a message to whose reasoning it belongs, and its step."""
+    """Yield the id of a message, that of the message of its reasoning, and its step."""
     yield key.removesuffix(REASONING)
     owners: list[Message | SentMessage | ToolCall] = [message]
     if not isinstance(message, SentMessage):

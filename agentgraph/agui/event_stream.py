@@ -1,4 +1,4 @@
-"""`arun`: a run by AG-UI's input, told as AG-UI's events."""
+"""`arun`: a run from AG-UI's input, as a stream of AG-UI's events."""
 
 from collections.abc import (
     AsyncGenerator,
@@ -31,8 +31,8 @@ from agentgraph.threads.runs import AsyncRun
 class EventStream(AsyncIterator[BaseEvent]):
     """An async iterator of the AG-UI events of a run.
 
-    Await it first to learn before the first event whether the run is refused; otherwise the first event
-    raises the refusal. It can be closed by `aclose`, and is an async context manager that does so.
+    Await it first, so that a rejected run raises before the first event; otherwise the first event
+    raises the error. It can be closed by `aclose`, and is an async context manager that does so.
     """
 
     def __init__(self, begin: Callable[[], Awaitable[AsyncGenerator[BaseEvent, None]]]) -> None:
@@ -74,51 +74,51 @@ def arun(
     config: RunnableConfig | None = None,
     limits: Limits | None = None,
 ) -> EventStream:
-    """Run what a client of AG-UI asks for, and yield AG-UI's events.
+    """Run the request of an AG-UI client, and yield AG-UI's events.
 
-    The thread is that of the input. Its history is the runner's, and not the client's. New among the
-    input's messages are the user's after the last one that the thread has, and the results of calls of
-    the front end's tools (see `frontend_tools`). All others are ignored, those of the roles "system"
-    and "developer" too.
+    The input names the thread. The runner's history counts, not the client's. New messages of the input
+    are the user's messages after the last one on the thread, and the results of calls of the front
+    end's tools (see `frontend_tools`). All others are ignored, including those of the roles "system"
+    and "developer".
 
-    - New messages begin a turn.
-    - `resume` answers questions by id, some or all. An approval that is cancelled is rejected. Other
-      questions can only be cancelled all together with a new message, which gives up the turn.
-    - Without anything new the messages of the thread are told, for a client that lacks some. A thread
-      that has not ended goes on: at the step that failed or was running, or by its questions, which are
-      told again.
+    - New messages start a turn.
+    - `resume` answers questions by id, some or all. A cancelled approval is rejected. Other questions
+      can only be cancelled all together with a new message, which abandons the turn.
+    - Without new input the messages of the thread are emitted, for a client that misses some. A thread
+      that has not ended continues at the step that failed or was running, or emits its questions
+      again.
     - `state` has values of the run by name. Those that differ from the thread's are written before the
-      run. They begin with "_" neither here nor in the events.
+      run. Names that start with "_" are neither read nor emitted.
     - The whole input is in `config["configurable"]["ag_ui"]`, where agents find its `context` and
       `forwarded_props`: `ctx.config["configurable"]["ag_ui"].context`.
 
     Args:
-        runner: The runner; its saver must support async calls.
-        run_input: The input, as a client sends it. It names the thread, so check that the user may use
-            that, or put the user's name before it:
+        runner: The runner; its checkpointer must support async calls.
+        run_input: The input of a client. It names the thread, so check that the user may use
+            that thread, or put the user's name before it:
             `run_input.model_copy(update={"thread_id": f"{user}-{run_input.thread_id}"})`.
         context: LangGraph's runtime context, as in `Runner.run`.
         config: LangGraph's config, as in `Runner.run`.
         limits: The limits of the turn, as in `Runner.run`.
 
     Returns:
-        An async iterator of the events. Await it first, so that what follows is raised before the first
-        event: `events = await agui.arun(runner, run_input)`. From then on the thread is locked. What
-        fails inside the run is told as `RUN_ERROR`, with the text of the exception.
+        An async iterator of the events. Await it first, so that the following errors are raised before
+        the first event: `events = await agui.arun(runner, run_input)`. From then on the thread is
+        locked. A failure inside the run is emitted as `RUN_ERROR`, with the text of the exception.
 
     Raises:
         ThreadBusyError: Another run is active on the thread.
         PendingInterruptError: There are new messages, but questions are pending.
-        UnknownInterruptError: An answer is to a question that is not pending.
+        UnknownInterruptError: An answer names a question that is not pending.
         InvalidAnswerError: An answer does not fit its question's schema, or a question cannot be
             cancelled.
         TreeChangedError: The thread was run by a tree of another shape.
         AgentGraphError: The state is not an object or has a typo, or as in `Runner.run`.
-        SaverError: The saver cannot be read or written.
+        SaverError: The checkpointer cannot be read or written.
     """
     if not isinstance(run_input, RunAgentInput):
         raise AgentGraphError(
-            f"run_input={shown(run_input)} is not a RunAgentInput of ag_ui.core; make one by "
+            f"run_input={shown(run_input)} is not a RunAgentInput of ag_ui.core; make one with "
             "RunAgentInput.model_validate(...)"
         )
     configurable = {**(config or {}).get("configurable", {}), RUN_INPUT: run_input}
@@ -134,11 +134,11 @@ def arun(
 async def _begin(
     runner: Runner, run_input: RunAgentInput, options: Mapping[str, Any]
 ) -> AsyncGenerator[BaseEvent, None]:
-    """Admit a run, and return its events."""
+    """Start a run, and return its events."""
     merged = frozenset(runner.engine.reducers.channels)
     thread_id = run_input.thread_id
     thread = await runner.engine.aread(before, thread_id)
-    if thread.is_running:  # refused, unless that run is about to end
+    if thread.is_running:  # raises an error unless that run is about to end
         await (await runner.aresume(thread_id)).aclose()
         thread = await runner.engine.aread(before, thread_id)
     new = new_input(run_input, thread, merged)
@@ -160,7 +160,7 @@ async def _begin(
 def _first_run(
     runner: Runner, thread_id: str, thread: Before, new: NewInput, options: Mapping[str, Any]
 ) -> AsyncRun | None:
-    """Return the run that an input asks for; None if there is nothing to do."""
+    """Return the run for an input; None if there is nothing to do."""
     if new.answers:
         return runner.aresume(thread_id, new.answers, values=new.values, **options)
     if new.messages or thread.is_new:
@@ -181,7 +181,7 @@ async def _translated(
     run: AsyncRun | None,
     later: Callable[[], AsyncRun] | None,
 ) -> AsyncGenerator[BaseEvent, None]:
-    """Yield the events of a run, and of a turn that begins after it if it leaves no questions."""
+    """Yield the events of a run, and of a turn after it if the run leaves no questions."""
     for sent in first:
         yield sent
     try:

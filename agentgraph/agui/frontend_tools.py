@@ -1,9 +1,9 @@
 """The tools of a front end, as tools of chat agents.
 
-The browser runs them, so a call of one is a question: it pauses the run, and the next request brings
-the result. A run may pause for days, be killed, and go on with a client that offers other tools. So
-whether a call is one of these is not decided again: the message that makes the call says it, in its
-metadata, and is saved with the thread.
+The browser runs them, so a call of one is a question: it pauses the run, and the next request has the
+result. A run may pause for days, be killed, and continue with a client that offers other tools.
+Therefore the message with the call records in its metadata that the front end runs it, and is saved
+with the thread.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,8 +26,8 @@ from agentgraph.safe_repr import as_json
 RUN_INPUT = "ag_ui"
 """The key of the run's input in `config["configurable"]`."""
 _CALLS = "ag_ui_calls"
-"""The key of the names of the front end's tools that a message calls, in its `response_metadata`; in
-threads of earlier versions of the ids of the calls."""
+"""The key in the `response_metadata` of a message for the names of the front end's tools that it calls;
+in threads of earlier versions, for the ids of the calls."""
 _PARTS: TypeAdapter[list[ContentPart]] = TypeAdapter(list[ContentPart])
 
 _Request = ModelRequest[Any]
@@ -41,7 +41,7 @@ class FrontendTools(AgentMiddleware[Any, Any, Any]):
 
     @property
     def name(self) -> str:
-        """A name that no user's middleware has."""
+        """The name, different from that of any user's middleware."""
         return "agentgraph.frontend_tools"
 
     def wrap_model_call(self, request: _Request, handler: Callable[[_Request], _Response]) -> _Response:
@@ -72,16 +72,16 @@ class FrontendTools(AgentMiddleware[Any, Any, Any]):
 
 
 def frontend_tools() -> Middleware:
-    """Return the middleware by which chat agents may call the tools of the front end.
+    """Return the middleware with which chat agents may call the tools of the front end.
 
-    As `middleware=` of a chat agent it is for that agent; of a `Runner`, for all. Without it no agent
-    gets the tools that a client offers. They are those of the request at hand, after the agent's own
-    tools, which win where names agree.
+    In `middleware=` of a chat agent it is for that agent; of a `Runner`, for all. Without it no agent
+    gets the tools that a client offers. The tools are those of the current request, after the agent's
+    own tools, which take precedence over equal names.
 
     A call of one pauses the run, and ends AG-UI's run: as a success, whose `pending_tool_call_ids` name
-    the call. The client's next request brings the result, and the run goes on with it. A call that was
-    made is the front end's for good, also after a crash, or where the next request does not offer the
-    tool any more. If that has a user's message in place of the result, the turn is given up.
+    the call. The client's next request has the result, and the run continues with it. A call
+    permanently belongs to the front end, even after a crash, or if the next request no longer offers
+    the tool. A next request with a user's message in place of the result abandons the turn.
 
     ```
     chat = ag.chat_agent("chat", "openai:gpt-5", middleware=[agui.frontend_tools()])
@@ -93,7 +93,7 @@ def frontend_tools() -> Middleware:
 
 
 def _offered(request: _Request) -> list[_Tool]:
-    """Return the tools of the run's input, as OpenAI describes them, without those the agent has."""
+    """Return the tools of the run's input in OpenAI's form, without tools that the agent has."""
     run_input = get_config().get("configurable", {}).get(RUN_INPUT)
     if not isinstance(run_input, RunAgentInput):
         return []
@@ -122,7 +122,7 @@ def _with(request: _Request, tools: Sequence[_Tool]) -> _Request:
 
 
 def _marked(response: _Response, tools: Sequence[_Tool]) -> _Response:
-    """Return a response whose messages say which of their calls are the front end's."""
+    """Mark the calls of the front end in the messages of a response."""
     names = {tool["function"]["name"] for tool in tools}
     match response:
         case ExtendedModelResponse():
@@ -152,7 +152,6 @@ def _is_of_frontend(request: ToolCallRequest) -> bool:
 
 
 def _result(request: ToolCallRequest) -> ToolMessage:
-    """Ask for the result of a call, and return it."""
     call = request.tool_call
     answer = interrupt(frontend_question(call))
     known = answer if isinstance(answer, dict) and "content" in answer else {"content": answer}
@@ -168,7 +167,7 @@ def _result(request: ToolCallRequest) -> ToolMessage:
 
 
 def _content(content: object) -> str | list[str | dict[str, str]]:
-    """Return the content of a result: AG-UI's parts as LangChain's blocks, other data as JSON."""
+    """Convert the content of a result: AG-UI's parts to LangChain's blocks, other data to JSON."""
     if isinstance(content, str):
         return content
     try:

@@ -1,4 +1,4 @@
-"""The messages of a thread, for a client that asks without anything new: it may lack some."""
+"""The messages of a thread, for a client without new input, which may miss some."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from agentgraph.reports.thread import Turn
 
 
 def history(turns: Iterable[Turn], run_input: RunAgentInput) -> list[Message]:
-    """Return the messages of turns; those of the user as the client has them, if it does."""
+    """Return the messages of turns; the user's messages in the client's form if it has them."""
     known = {message.id: message for message in run_input.messages}
     conversation = Conversation([])
     messages = Messages(conversation)
@@ -23,5 +23,5 @@ def history(turns: Iterable[Turn], run_input: RunAgentInput) -> list[Message]:
         for event in turn.events:
             if event.message is not None:
                 for _ in messages.whole(event, event.message):
-                    pass  # only the conversation is wanted
+                    pass  # only the conversation is needed
     return conversation.snapshot()

@@ -1,4 +1,4 @@
-"""What of AG-UI's run input is new to a thread: messages, answers and values."""
+"""The parts of AG-UI's run input that are new to a thread: messages, answers and values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -30,15 +30,15 @@ from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 
 _KINDS = {"image": "image", "audio": "audio", "video": "video", "document": "file"}
-"""LangChain's types of content blocks, by those of AG-UI's parts."""
+"""LangChain's types of content blocks, by AG-UI's types of parts."""
 
 
 @dataclass(frozen=True)
 class Before:
-    """What a thread has before a run.
+    """The state of a thread before a run.
 
     Attributes:
-        is_new: Whether the saver has no such thread.
+        is_new: Whether the thread is unknown to the saver.
         is_done: Whether its last turn has ended.
         messages: Its messages by id.
         values: The values of the run.
@@ -55,7 +55,7 @@ class Before:
 
 
 async def before(saver: ThreadSaver) -> Before:
-    """Return what a thread has.
+    """Return the state of a thread before a run.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
@@ -75,7 +75,7 @@ async def before(saver: ThreadSaver) -> Before:
 
 
 async def values_of(saver: ThreadSaver) -> Mapping[str, object]:
-    """Return the values of a thread; none if the saver has no such thread."""
+    """Return the values of a thread, empty for an unknown thread."""
     if await saver.checkpoint() is None:
         return {}
     values: Mapping[str, object] = (await saver.state()).values.get("values", {})
@@ -84,13 +84,13 @@ async def values_of(saver: ThreadSaver) -> Mapping[str, object]:
 
 @dataclass(frozen=True)
 class NewInput:
-    """What a run input adds to a thread.
+    """The new parts of a run input.
 
     Attributes:
         messages: The new messages of the user.
         values: The values that the client has changed.
         answers: The answers to questions, by id.
-        drops: Whether the questions that are left are dropped.
+        drops: Whether the remaining questions are dropped.
     """
 
     messages: Sequence[HumanMessage]
@@ -100,17 +100,17 @@ class NewInput:
 
 
 def new_input(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> NewInput:
-    """Return what a run input adds to a thread.
+    """Return the new parts of a run input.
 
     Args:
         run_input: The input.
-        thread: What the thread has.
+        thread: The state of the thread.
         merged: The names of values that a reducer merges.
 
     Raises:
-        UnknownInterruptError: It answers a question that is not pending, or one twice.
-        InvalidAnswerError: It cancels a question that can only be answered, or dropped with the turn.
-        AgentGraphError: Its state is not an object.
+        UnknownInterruptError: An answer names a question that is not pending, or has an answer already.
+        InvalidAnswerError: A cancelled question can only be answered, or dropped with the turn.
+        AgentGraphError: The state is not an object.
     """
     messages = _new_messages(run_input, thread.messages.keys())
     by_id = {question.id: question for question in thread.questions}
@@ -138,9 +138,9 @@ def new_input(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]
     if dropped and (answers or not messages or not only_calls):
         where = ", ".join(f"{question.address} ({question.id})" for question in dropped)
         raise InvalidAnswerError(
-            f"thread {shown(run_input.thread_id)}: the question of {where} was cancelled, but it has "
-            "no answer that means so; answer it, or cancel all questions together with the user's next "
-            "message, which gives up the turn",
+            f"thread {shown(run_input.thread_id)}: the question of {where} was cancelled, but it "
+            "cannot be rejected; answer it, or cancel all questions together with the user's next "
+            "message, which abandons the turn",
             run_input.thread_id,
         )
     drops = bool(messages) and not answers and only_calls
@@ -148,7 +148,7 @@ def new_input(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]
 
 
 def with_saved_texts(run_input: RunAgentInput, thread: Before) -> RunAgentInput:
-    """Return a run input whose messages have the texts that the thread has under their ids."""
+    """Replace the texts of a run input's messages by the thread's texts under their ids."""
     return run_input.model_copy(
         update={
             "messages": [
@@ -174,7 +174,7 @@ def _entries(run_input: RunAgentInput, by_id: Mapping[str, Question]) -> dict[st
             there = ", ".join(f"{q.address} ({q.id})" for q in by_id.values())
             raise UnknownInterruptError(
                 f"thread {shown(run_input.thread_id)}: resume answers {shown(entry.interrupt_id)}, "
-                f"{wrong}; there are: {there or 'none'}",
+                f"{wrong}; choose one of: {there or 'none'}",
                 run_input.thread_id,
             )
         entries[entry.interrupt_id] = entry
@@ -182,7 +182,7 @@ def _entries(run_input: RunAgentInput, by_id: Mapping[str, Question]) -> dict[st
 
 
 def _new_messages(run_input: RunAgentInput, known: AbstractSet[str]) -> list[HumanMessage]:
-    """Return the user's messages after the last one that the thread has."""
+    """Return the user's messages after the last one on the thread."""
     users = [message for message in run_input.messages if isinstance(message, UserMessage)]
     first = max((i for i, message in enumerate(users, 1) if message.id in known), default=0)
     return [
@@ -200,7 +200,7 @@ def _new_values(
 ) -> dict[str, object]:
     """Return the values of the client's state that differ from those of the thread.
 
-    The state has whole values, so one that a reducer merges is written over.
+    The state has complete values, so a value with a reducer is overwritten.
     """
     state = run_input.state
     if not isinstance(state, dict | None):
@@ -216,7 +216,7 @@ def _new_values(
 
 
 def blocks(parts: Iterable[ContentPart]) -> list[dict[str, str]]:
-    """Return AG-UI's parts as LangChain's content blocks."""
+    """Convert AG-UI's parts to LangChain's content blocks."""
     return [_block(part) for part in parts]
 
 

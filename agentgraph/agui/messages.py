@@ -1,4 +1,4 @@
-"""Messages as AG-UI events: in pieces as their chunks come, or at once."""
+"""Messages as AG-UI events: streamed in chunks, or at once."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ _PARTS: dict[str, type[ImagePart | AudioPart | VideoPart | DocumentPart]] = {
 
 
 class _Open:
-    """A message that is being told."""
+    """A message that is being emitted."""
 
     def __init__(self, sent: SentMessage) -> None:
         self.sent = sent
@@ -71,14 +71,14 @@ class _Open:
 
 
 class Messages:
-    """Tells messages, and keeps the conversation as the client has it."""
+    """Emits messages, and stores the client's conversation."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
         self._open: dict[str, _Open] = {}
 
     def chunk(self, event: AgentEvent, message: BaseMessage) -> Events:
-        """Yield what a chunk adds to its message."""
+        """Yield the events of a chunk."""
         is_known = event.id in self._conversation and event.id not in self._open
         if is_known or not isinstance(message, AIMessageChunk):
             return
@@ -90,7 +90,7 @@ class Messages:
             yield from self._call_piece(event, piece)
 
     def whole(self, event: AgentEvent, message: BaseMessage) -> Events:
-        """Yield what is still to be told of a message, and close it."""
+        """Yield the remaining events of a message, and close it."""
         if isinstance(message, ToolMessage):
             yield from self._result(event, message)
         elif isinstance(message, AIMessage):
@@ -101,12 +101,12 @@ class Messages:
             yield from self._close(event.id)
 
     def end(self) -> Events:
-        """Close all messages, as far as they have come."""
+        """Close all open messages."""
         for message_id in [*self._open]:
             yield from self._close(message_id)
 
     def discard(self, names: frozenset[str]) -> Events:
-        """Take back the messages of which an id or a step is named."""
+        """Take back the messages with one of these ids or steps."""
         if self._conversation.remove(names):
             for message_id in [key for key in self._open if key not in self._conversation]:
                 yield from self._close(message_id)
@@ -140,7 +140,7 @@ class Messages:
             yield CustomEvent(name="agentgraph.content", value=value, metadata=metadata_of(event))
 
     def _corrected(self, sent: SentMessage, text: str, calls: list[tuple[str, str, str]]) -> bool:
-        """Put right what was told of a message, and return whether anything was wrong."""
+        """Correct the emitted parts of a message, and return whether any differed."""
         right = {call_id: SentCall(call_id, name, [args]) for call_id, name, args in calls}
         is_same = sent.text == text and sent.calls.keys() == right.keys()
         if is_same and all(_are_equal(sent.calls[key], right[key]) for key in right):
@@ -211,7 +211,7 @@ class Messages:
             yield ReasoningEndEvent(message_id=message_id + REASONING)
 
     def _call_piece(self, event: AgentEvent, piece: ToolCallChunk) -> Events:
-        """Yield a piece of a call. What cannot be told yet comes with the whole message."""
+        """Yield a piece of a call; parts that are still unclear follow with the complete message."""
         opened = self._of(event)
         index, call_id, name = piece.get("index"), piece.get("id"), piece.get("name")
         is_first = (index not in opened.by_index) if index is not None else bool(call_id)
@@ -229,7 +229,7 @@ class Messages:
             yield ToolCallArgsEvent(tool_call_id=call.id, delta=args)
 
     def _call(self, event: AgentEvent, call_id: str, name: str, arguments: str) -> Events:
-        """Yield what is still to be told of a call."""
+        """Yield the remaining events of a call."""
         opened = self._of(event)
         if call_id not in opened.calls:
             yield from self._begin_call(event, call_id, name)
@@ -251,7 +251,7 @@ class Messages:
         )
 
     def _calls_of(self, message_id: str, message: AIMessage) -> list[tuple[str, str, str]]:
-        """Return the id under which each call of a message is told, its name and its arguments."""
+        """Return the emitted id of each call of a message, its name and its arguments."""
         several: dict[str, tuple[str, str, str]] = {}
         for label, name, arguments in _calls(message_id, message):
             sent = self._conversation.call_id(message_id, label, several)
@@ -259,7 +259,7 @@ class Messages:
         return [*several.values()]
 
     def sent_call(self, label: str, address: str) -> str:
-        """Return the id under which the last call with a provider's id was told at an address."""
+        """Return the emitted id of the last call with a provider's id at an address."""
         return self._conversation.sent_call(label, address)
 
     def _close(self, message_id: str) -> Events:
@@ -272,13 +272,13 @@ class Messages:
 
 
 def metadata_of(event: AgentEvent) -> dict[str, dict[str, object]]:
-    """Return where an event comes from, as the metadata of AG-UI events."""
+    """Return the origin of an event, as the metadata of AG-UI events."""
     about = {"agent_name": event.agent_name, "address": event.address, "step": event.step}
     return {OURS: {key: value for key, value in about.items() if value is not None}}
 
 
 def time_of(event: AgentEvent) -> int | None:
-    """Return when an event happened, in milliseconds since 1970."""
+    """Return the time of an event, in milliseconds since 1970."""
     return None if event.time is None else int(event.time * 1000)
 
 
@@ -309,7 +309,7 @@ def _are_equal(sent: SentCall, right: SentCall) -> bool:
 
 
 def _blocks(message: BaseMessage) -> list[Mapping[str, object]]:
-    """Return the content of a message as LangChain's blocks; none if it is a text alone."""
+    """Return the content blocks of a message; empty if the content is only a text."""
     is_text = isinstance(message.content, str) and not message.additional_kwargs
     return [] if is_text else [*message.content_blocks]
 
@@ -321,7 +321,7 @@ def _thoughts(message: BaseMessage) -> Iterator[str]:
 
 
 def _content(message: ToolMessage) -> str | list[ContentPart]:
-    """Return the content of a tool's message: its text, or parts if AG-UI has all of them."""
+    """Return the content of a tool's message: its text, or parts if AG-UI has types for all."""
     if isinstance(message.content, str):
         return plain_text(message.content)
     parts = [_part(block) for block in message.content_blocks]

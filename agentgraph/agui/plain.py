@@ -1,7 +1,7 @@
-"""Any value as JSON data that a front end can show; it is not read back.
+"""Converts any value to JSON data for a front end; the data is never converted back.
 
-`as_json` of the events keeps the types that JSON lacks under a key of ours. Front ends know nothing of
-that key, so here a tuple is a list, a date its text, and a number that is not finite is null.
+`as_json` of the events tags types unknown to JSON with our own key. Front ends do not know that key, so
+here a tuple becomes a list, a date its text, and a number that is not finite null.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from agentgraph.events.json_forms import as_json, from_json
 
 
 def plain(value: object) -> Any:
-    """Return a value as JSON data; it never fails.
+    """Convert a value to JSON data; it never fails.
 
     >>> plain({"sizes": (1, 2), 3: float("nan")})
     {'sizes': [1, 2], '3': None}
@@ -20,12 +20,12 @@ def plain(value: object) -> Any:
 
 
 def plain_text(value: object) -> str:
-    """Return a text as UTF-8 can encode it."""
+    """Return a text that can be encoded as UTF-8."""
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
 def shown_values(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of a run as a front end sees them: without names that begin with "_"."""
+    """Return the values of a run for a front end, without names that start with "_"."""
     return {name: plain(value) for name, value in values.items() if not name.startswith("_")}
 
 

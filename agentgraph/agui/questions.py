@@ -13,16 +13,16 @@ from agentgraph.safe_repr import as_json
 FRONTEND_CALL = "frontend_tool_call"
 """The type of the question that waits for the result of a tool in the front end."""
 CANCELLED = "The user cancelled this."
-"""What is said where the user did not answer."""
+"""The answer to a cancelled question."""
 
 
 def frontend_question(call: Mapping[str, object]) -> dict[str, object]:
-    """Return the question that stands for a call of a tool in the front end."""
+    """Make the question for a call of a tool in the front end."""
     return {"type": FRONTEND_CALL, "tool_call": {key: call[key] for key in ("id", "name", "args")}}
 
 
 def frontend_call(value: object) -> Mapping[str, Any] | None:
-    """Return the call that a question stands for; None for another question."""
+    """Return the call of a question for the front end; None for another question."""
     match value:
         case {"type": str(kind), "tool_call": {"id": str()} as call} if kind == FRONTEND_CALL:
             return dict(call)
@@ -30,17 +30,17 @@ def frontend_call(value: object) -> Mapping[str, Any] | None:
 
 
 def frontend_answer(message: ToolMessage) -> dict[str, object]:
-    """Return the result of a tool in the front end, as the answer to its question."""
+    """Convert the result of a tool in the front end to the answer to its question."""
     answer = message.model_dump(include={"id", "content", "error"}, exclude_none=True, by_alias=True)
     return {"error": None, **answer}
 
 
 def as_interrupt(question: Question, calls: Iterable[Mapping[str, object]]) -> Interrupt:
-    """Return a question in AG-UI's form.
+    """Convert a question to AG-UI's form.
 
     Args:
         question: The question.
-        calls: The calls that the agent that asks has made last, one of which may be what it is about.
+        calls: The latest calls of the agent that asks; the question may be about one of them.
     """
     call = _approved_call(question.value, calls)
     schema = question.response_schema
@@ -62,9 +62,9 @@ def as_interrupt(question: Question, calls: Iterable[Mapping[str, object]]) -> I
 
 
 def cancelled(question: Question) -> object:
-    """Return the answer that means that the user did not answer; None if there is none.
+    """Return the answer for a cancelled question; None if the question has none.
 
-    What needs approval is rejected.
+    Calls that need approval are rejected.
     """
     if frontend_call(question.value) is not None:
         return {"content": CANCELLED, "error": CANCELLED}
@@ -81,7 +81,7 @@ def _may_reject(config: object) -> bool:
 
 
 def _approved_call(value: object, calls: Iterable[Mapping[str, object]]) -> Mapping[str, Any] | None:
-    """Return the call that a question for approval is about, if it is about one alone."""
+    """Return the call of a question for approval, if it is about a single call."""
     match value:
         case {"action_requests": [{"name": name, "args": args}]}:
             found = [each for each in calls if each["name"] == name and each["args"] == args]
@@ -92,7 +92,7 @@ def _approved_call(value: object, calls: Iterable[Mapping[str, object]]) -> Mapp
 
 
 def _text(value: object) -> str:
-    """Return a question as a text for a person."""
+    """Convert a question to a text for a person."""
     match value:
         case str():
             return plain_text(value)

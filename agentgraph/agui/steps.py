@@ -1,15 +1,15 @@
 """The steps of AG-UI that are open: one for each activation, and for each agent around it.
 
-The problem: AG-UI brackets steps by start and end, while agent events say where an agent is, and not
-when it has ended. The rule: a step is open from the first event in it. It ends when an event shows that
-the run has gone on, which addresses and run paths tell:
+The problem: AG-UI brackets steps by start and end, while agent events have the address of an agent, but
+not its end. The rule: a step is open from the first event in it. It ends when an event shows by its
+address and run path that the run has continued elsewhere:
 
 - The run path of an event has the steps that finished before it. So an open step whose own path is a
-  beginning of that path has ended, unless it is around the event.
+  beginning of that path has ended, unless it encloses the event.
 - Another iteration, attempt or transfer at the same place ends the one before.
-- A message of an agent ends what runs inside it, such as agents that it called as tools.
+- A message of an agent ends the steps inside it, such as agents that it called as tools.
 
-Where neither tells (steps of a workflow, calls of a function's agents), a step ends with what is around
+If neither applies (steps of a workflow, calls of a function's agents), a step ends with the step around
 it. The name of a step is its address, which is unique in a turn:
 
     report, report/refine[0], report/refine[0]/writer
@@ -22,9 +22,9 @@ from itertools import accumulate
 from agentgraph.agents.run_path import RunPath
 
 _COUNTERS = re.compile(r"\[\d+\]|\{\d+\}")
-"""The counters of an address of which one comes after the other."""
+"""Matches the counters of an address that follow each other in time."""
 _NAME = re.compile(r"[^(\[{]*")
-"""The name of an agent in a part of an address."""
+"""Matches the name of an agent in a part of an address."""
 
 
 class Steps:
@@ -33,13 +33,13 @@ class Steps:
     def __init__(self) -> None:
         self._open: dict[str, RunPath] = {}
 
-    def ended_by(self, address: str, path: RunPath, *, speaks: bool) -> list[str]:
-        """End the steps that an event shows to have ended, and return their names, innermost first.
+    def ended_by(self, address: str, path: RunPath, *, is_message: bool) -> list[str]:
+        """End the steps that have ended before an event, and return their names, innermost first.
 
         Args:
             address: The address of the event.
             path: Its run path.
-            speaks: Whether an agent speaks, which ends what runs inside it.
+            is_message: Whether the event is a message, which ends the steps inside its agent.
         """
         around = _around(address)
         bases = {_base(each): each for each in around}
@@ -48,7 +48,7 @@ class Steps:
             for name, own in self._open.items()
             if name not in around
             and (
-                (speaks and _is_inside(name, address))
+                (is_message and _is_inside(name, address))
                 or (not _is_inside(name, address) and len(own) < len(path) and path.starts_with(own))
                 or bases.get(_base(name), name) != name
             )
@@ -56,7 +56,7 @@ class Steps:
         return self._without(name for name in self._open if any(_is_inside(name, e) for e in ended))
 
     def begun_by(self, address: str, path: RunPath) -> list[str]:
-        """Begin the steps in which an event is, and return the names of the new ones."""
+        """Start the steps around an event, and return the names of the new ones."""
         around = _around(address)
         new = [name for name in around if name not in self._open]
         if new:
@@ -65,7 +65,7 @@ class Steps:
         return new
 
     def ended(self, address: str = "") -> list[str]:
-        """End the step at an address with what is inside, or all; return the names, innermost first."""
+        """End a step and those inside it, or all; return the names, innermost first."""
         return self._without(name for name in self._open if not address or _is_inside(name, address))
 
     def _without(self, names: Iterator[str]) -> list[str]:
@@ -76,7 +76,7 @@ class Steps:
 
 
 def _around(address: str) -> list[str]:
-    """Return an address and those around it, outermost first."""
+    """Return an address and the enclosing ones, outermost first."""
     return [*accumulate(address.split("/"), "{}/{}".format)]
 
 

@@ -1,4 +1,4 @@
-"""Agent events as AG-UI events: pure, without input or output of its own."""
+"""Translates agent events to AG-UI events, as pure functions."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -37,12 +37,12 @@ from agentgraph.safe_repr import error_text
 
 
 class Translator:
-    """Tells one run to an AG-UI client: `started`, then `event` for each event, then how it ended.
+    """Emits one run to an AG-UI client: `started`, then `event` for each event, then its end.
 
     Args:
-        run_input: The input of the run: what the client has.
-        merged: The names of values that a reducer merges. What is written to them is not their value,
-            so the state at the end tells it.
+        run_input: The input of the run, from the client.
+        merged: The names of values that a reducer merges. A written value is not their final value, so
+            only the state at the end contains it.
     """
 
     def __init__(self, run_input: RunAgentInput, merged: AbstractSet[str] = frozenset()) -> None:
@@ -57,7 +57,7 @@ class Translator:
 
     @property
     def asks(self) -> bool:
-        """Whether questions wait for answers."""
+        """Whether questions are pending."""
         return bool(self._asked)
 
     def started(self) -> Iterator[BaseEvent]:
@@ -74,7 +74,7 @@ class Translator:
         return self._messages.snapshot()
 
     def event(self, event: AgentEvent) -> Iterator[BaseEvent]:
-        """Yield what an agent event tells."""
+        """Yield the AG-UI events of an agent event."""
         if event.kind == "discarded":
             yield from self._discarded(event)
             return
@@ -90,7 +90,7 @@ class Translator:
         """Yield the end of a run that did not fail.
 
         Args:
-            values: The values of the thread, if they are known.
+            values: The values of the thread, if known.
         """
         yield from self._end_all()
         questions = [each for each in self._asked.values() if frontend_call(each[1].value) is None]
@@ -136,7 +136,7 @@ class Translator:
             yield _custom(event, **_data(event))
 
     def _note(self, event: AgentEvent, message: object) -> None:
-        """Note what a whole message tells besides its content: tokens, and calls to be approved."""
+        """Record the tokens of a complete message, and its calls that need approval."""
         if not isinstance(message, AIMessage):
             return
         self._calls[event.address] = [dict(call) for call in message.tool_calls]
@@ -148,7 +148,7 @@ class Translator:
             self._usage.append(usage)
 
     def _written(self, event: AgentEvent, values: Mapping[str, Any]) -> Iterator[BaseEvent]:
-        """Yield how written values change the state."""
+        """Yield the changes of the state by written values."""
         state, patch = dict(self._state or {}), list[dict[str, object]]()
         for name, value in values.items():
             path = "/" + name.replace("~", "~0").replace("/", "~1")
@@ -180,7 +180,7 @@ class Translator:
         yield _custom(event, ids=sorted(map(plain_text, names)))
 
     def _ended_by(self, event: AgentEvent, is_reply: bool) -> list[str]:
-        return self._steps.ended_by(event.address, event.run_path, speaks=is_reply)
+        return self._steps.ended_by(event.address, event.run_path, is_message=is_reply)
 
     def _end_all(self) -> Iterator[BaseEvent]:
         yield from self._messages.end()
@@ -202,7 +202,7 @@ def _finished(name: str) -> BaseEvent:
 
 
 def _data(event: AgentEvent) -> dict[str, object]:
-    """Return what a custom event tells besides who and where."""
+    """Return the data of a custom event, without agent and address."""
     action = event.action
     if event.error is not None:
         return {"error": plain_text(event.error)}
@@ -234,11 +234,11 @@ def events(agent_events: Iterable[AgentEvent], run_input: RunAgentInput) -> Iter
 def events(
     agent_events: Iterable[AgentEvent] | AsyncIterable[AgentEvent], run_input: RunAgentInput
 ) -> Iterator[BaseEvent] | AsyncIterator[BaseEvent]:
-    """Yield agent events as the AG-UI events of one run.
+    """Yield the AG-UI events of one run from agent events.
 
-    This is the translation alone: for events that are not those of `arun`, such as those of `rewind`,
-    or of a thread that is replayed. It knows neither the thread nor the tree. So a value that a reducer
-    merges is told as it was written, and the state is not told again at the end.
+    Use it for events of other sources than `arun`, such as those of `rewind`, or of a replayed thread.
+    It knows neither the thread nor the tree. So a value with a reducer is emitted as it was written,
+    and the state is not emitted again at the end.
 
     >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
     >>> sent = events(runner.query("Go."), RunAgentInput(thread_id="t", run_id="r", messages=[]))
@@ -247,15 +247,15 @@ def events(
 
     Args:
         agent_events: The events, sync or async, with chunks or without.
-        run_input: Names the thread and the run; its messages and state are what the client has, which
-            is not told again.
+        run_input: Names the thread and the run. Its messages and state are in the client already, so
+            they are not emitted again.
 
     Returns:
-        An iterator, async if `agent_events` is. An exception of `agent_events` is told as `RUN_ERROR`.
+        An iterator, async if `agent_events` is. An exception of `agent_events` becomes a `RUN_ERROR`.
     """
     translator = Translator(run_input)
     if isinstance(agent_events, AsyncIterable):
-        return _atold(agent_events, translator)
+        return _atranslated(agent_events, translator)
     return _translated(agent_events, translator)
 
 
@@ -270,7 +270,7 @@ def _translated(agent_events: Iterable[AgentEvent], translator: Translator) -> I
         yield from translator.finished()
 
 
-async def _atold(
+async def _atranslated(
     agent_events: AsyncIterable[AgentEvent], translator: Translator
 ) -> AsyncIterator[BaseEvent]:
     for sent in translator.started():

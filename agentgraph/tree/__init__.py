@@ -1,1 +1,1 @@
-"""Lays out and checks a tree of agents: places, addresses, what runs next, all faults. Pure."""
+"""Lays out and checks a tree of agents: places, addresses, routes and faults. Pure."""

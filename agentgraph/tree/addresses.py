@@ -1,7 +1,7 @@
-"""Cursors and addresses: where an activation is, computed from its place and counters.
+"""Cursors and addresses: the position of an activation, computed from its place and counters.
 
-The address of an activation needs no storage of its own: it is a function of its place and its cursor.
-A cursor is a tuple of counters, outermost first:
+The address of an activation needs no storage, because it is a function of its place and its cursor.
+This cursor is a tuple of counters, outermost first; it is not the `cursor` field of an event:
 
 | counter     | one for each                          | value                                          |
 |-------------|---------------------------------------|------------------------------------------------|
@@ -11,7 +11,7 @@ A cursor is a tuple of counters, outermost first:
 | "call"      | agent run as a tool, or for each item | its number; (number, attempt), (number, key)   |
 |             | agent that a function runs            | the number of the call, or its key, a text     |
 | "attempt"   | agent that a check may send back      | the attempt, from 0                            |
-| "visit"     | node of a graph that is laid flat     | how often it ran before in this activation     |
+| "visit"     | node of a flattened graph             | how often it ran before in this activation     |
 
 In the tree `loop refine [writer, chat desk (sub-agents: bills, press)]`, in the second iteration, after
 a transfer to `press`, the cursor is `(1, ("press",))`, and the address `refine[1]/desk[1]/press`.
@@ -28,13 +28,13 @@ from agentgraph.tree.places import Count, Place, Tree
 Cursor = tuple[Any, ...]
 """The counters: an `int`; for a call that runs again a tuple of them, and for transfers one of names.
 
-A return over several levels names each of them: `desk/triage`. Of the transfers in an address only the
-last target is known; the others are None.
+A return over several levels names each of them: `desk/triage`. An address only identifies the last
+target of its transfers; the others are None.
 """
 
 
 def as_cursor(counters: Iterable[object]) -> Cursor:
-    """Return a cursor from its saved form, in which tuples are lists."""
+    """Make a cursor from its saved form, in which tuples are lists."""
     cursor = tuple(counters)
     if list not in map(type, cursor):
         return cursor
@@ -44,8 +44,8 @@ def as_cursor(counters: Iterable[object]) -> Cursor:
 def cursor_at(place: Place, before: Place | None, cursor: Cursor) -> Cursor:
     """Return the cursor at `place` for a jump there from the place `before`.
 
-    Counters that both places have keep their values. Other loops begin at iteration 0, and other
-    transfers are those that lead to `place` directly.
+    Counters of both places keep their values. Other loops start at iteration 0, and other transfers
+    lead to `place` directly.
     """
     known = dict(zip(before.counts if before else (), cursor, strict=False))
     for count in place.counts:
@@ -61,7 +61,7 @@ def cursor_at(place: Place, before: Place | None, cursor: Cursor) -> Cursor:
 
 
 def fits(place: Place, cursor: Cursor) -> bool:
-    """Return whether counters may be those of a place; those of another tree may not."""
+    """Return whether a cursor is valid for a place, because it may be that of another tree."""
     return len(cursor) == len(place.counts) and all(map(_may_count, place.counts, cursor))
 
 
@@ -88,7 +88,7 @@ def entered(place: Place, around: Cursor) -> Cursor:
 def iteration(place: Place, cursor: Cursor) -> int | None:
     """Return the iteration of the nearest loop, the place itself included; None outside all loops.
 
-    For a node of a graph that is laid flat it is the number of its visit.
+    For a node of a flattened graph it is the number of its visit.
     """
     number = None
     for count, value in zip(place.counts_inside, cursor, strict=False):
@@ -98,7 +98,7 @@ def iteration(place: Place, cursor: Cursor) -> int | None:
 
 
 def attempt(place: Place, cursor: Cursor) -> int:
-    """Return how many times a check has sent a place back."""
+    """Return the number of times that a check has sent a place back."""
     counters = dict(zip(place.counts, cursor, strict=False))
     return int(counters.get(Count(place, "attempt"), 0))
 
@@ -124,7 +124,7 @@ def address(place: Place, cursor: Cursor) -> str:
     | `writer/search(3.1)`      | the same agent in the second attempt of that call                   |
     | `job/files/read(7:f07)`   | the agent that runs for the eighth item, which has the key `f07`    |
     | `report/writer{1}`        | the second attempt of a writer whose work is checked                |
-    | `job/planner[1]`          | the second visit of a node of a graph that is laid flat             |
+    | `job/planner[1]`          | the second visit of a node of a flattened graph                     |
     """
     if place.address_template is not None:
         return place.address_template % cursor
@@ -138,7 +138,7 @@ def root_address(tree: Tree) -> str:
 
 
 def places_to(place: Place | None) -> list[Place]:
-    """Return the enclosing places of a place and itself, outermost first: the parts of its address."""
+    """Return a place and its enclosing places, outermost first: the parts of its address."""
     places = []
     while place is not None:
         places.append(place)
@@ -153,7 +153,7 @@ def keeper_node(place: Place, name: str) -> str:
 
 
 def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
-    """Return the place and the cursor of an address; None for an address that the tree cannot have."""
+    """Return the place and the cursor of an address; None for an address of another tree."""
     place: Place | None = None
     cursor: Cursor = ()
     for part in text.split("/"):
@@ -206,7 +206,7 @@ def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
 
 
 def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
-    """Return whether an address is that of a place at a cursor, or inside it, after any transfers."""
+    """Return whether an address is a place at a cursor, or inside it, after any transfers."""
     activation = parse_address(tree, text)
     if activation is None or place not in places_to(activation[0]):
         return False
@@ -214,9 +214,9 @@ def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
 
 
 def transfers_at(tree: Tree, text: str, place: Place, cursor: Cursor) -> int | None:
-    """Return how many of the transfers that led to a place at a cursor had led to an address.
+    """Return the number of transfers, of those to a place at a cursor, up to an address.
 
-    None for an address that is not of the same chain of transfers.
+    None for an address outside of the chain of transfers.
     """
     at = innermost_transfers(place)
     activation = parse_address(tree, text)
@@ -254,7 +254,7 @@ def key_counter(key: str | int) -> str:
     """
     quoted = quote(str(key), safe="._-", errors="surrogatepass").replace("~", "%7E")
     if quoted[:1].isdigit() and _NUMBERS.fullmatch(quoted[:_KEY_LENGTH]):
-        quoted = f"%{ord(quoted[0]):X}{quoted[1:]}"  # a number alone is that of a call
+        quoted = f"%{ord(quoted[0]):X}{quoted[1:]}"  # a plain number is the number of a call
     return quoted[:_KEY_LENGTH]
 
 
@@ -264,7 +264,7 @@ def number_of_item(counter: Any) -> int:
 
 
 def as_known(tree: Tree, text: str) -> str:
-    """Return an address with the names under which a thread knows agents that have other names now."""
+    """Replace the current names of renamed agents in an address by those that a thread knows."""
     if not tree.known_as:
         return text
 
@@ -275,7 +275,7 @@ def as_known(tree: Tree, text: str) -> str:
 
 
 def keyed_as_known(tree: Tree, given: Mapping[Any, object]) -> Mapping[Any, object]:
-    """Return a mapping whose keys may be addresses, with those as `as_known` returns them."""
+    """Apply `as_known` to the keys of a mapping that are addresses."""
     if not tree.known_as:
         return given
     return {as_known(tree, key) if isinstance(key, str) else key: each for key, each in given.items()}
@@ -310,7 +310,7 @@ _PART = re.compile(
 
 
 def _own_counter(place: Place, number: int | None) -> Cursor | None:
-    """Return the counter of a place itself, by its number in an address; None if it cannot have it."""
+    """Return a place's own counter from its number in an address; None for an invalid number."""
     if place.kind.is_swarm:
         return ((None,) * (0 if number is None else number + 1),)
     if place.counts_transfers:
@@ -323,7 +323,7 @@ def _own_counter(place: Place, number: int | None) -> Cursor | None:
 
 
 def _targets_to(place: Place, count: Count) -> list[Place]:
-    """Return the targets on the way from the chat agent of a counter to a place, itself included."""
+    """Return the targets from the chat agent of a counter to a place, inclusive."""
     places = places_to(place)
     inside = list(takewhile(lambda step: step.is_target, places[places.index(count.place) + 1 :]))
     own = next((i for i, step in enumerate(inside) if step.counts_transfers), len(inside))
@@ -331,10 +331,10 @@ def _targets_to(place: Place, count: Count) -> list[Place]:
 
 
 def _with_last(place: Place, count: Count, chain: tuple[None, ...]) -> tuple[str | None, ...] | None:
-    """Return transfers of an address, the last one named; None if they cannot end at the place."""
+    """Return the transfers of an address, the last one named; None if they cannot end at the place."""
     places = _targets_to(place, count)
     first = count.place
-    if not places:  # it is where the transfers begin, or is called there; two may lead back
+    if not places:  # the transfers start here, or the place is called here; two may lead back
         if not chain:
             return ()
         return (*chain[:-1], first.name) if len(chain) > 1 and not first.kind.is_swarm else None
@@ -347,7 +347,7 @@ def _begin_alike(cursor: Cursor, other: Cursor, counters: int) -> bool:
 
 
 def _number(counter: object) -> object:
-    """Return a counter as an address shows it: of transfers, how many there are."""
+    """Return the number in an address for a counter; for transfers, their count."""
     if isinstance(counter, tuple) and not (counter and isinstance(counter[0], int)):
         return (len(counter),)
     return counter
@@ -383,12 +383,12 @@ def _place_inside(tree: Tree, around: Place | None, segment: str, called: bool) 
 
 
 def counts_around(place: Place) -> tuple[Count, ...]:
-    """Return what the counters enclosing a place count, without its own counters."""
+    """Return the meanings of the counters around a place, without its own counters."""
     return place.parent.counts_inside if place.parent else ()
 
 
 def visited_by(tree: Tree, first: Place, chain: Sequence[str | None]) -> list[Place]:
-    """Return the places that a chain of transfers visits, the first one too; up to an unknown one."""
+    """Return the places of a chain of transfers, including the first, up to an unknown one."""
     visited: list[Place] = [first]
     for transfer in chain:
         at: Place | None = visited[-1]

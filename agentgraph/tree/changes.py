@@ -1,10 +1,10 @@
 """Decides whether a thread can continue with a tree that has changed since it last ran.
 
-What a thread has saved depends on the shape of its tree: the names of nodes, the counters of cursors,
-and the order of siblings, which is in run paths. What nothing has run of may differ. So the two trees
-are compared place by place, from the root, as far as the thread has been in the old one:
+The saved data of a thread depends on the shape of its tree: the names of nodes, the counters of
+cursors, and the order of siblings, which is in run paths. Places of which nothing has run may differ.
+So the two trees are compared place by place, from the root, as far as the thread has reached:
 
-| a place                                           | what must be the same                           |
+| a place                                           | parts that must be the same                     |
 |---------------------------------------------------|-------------------------------------------------|
 | where nothing has run                             | nothing                                         |
 | at which the thread is, and nothing of it has run | its node and its counters                       |
@@ -12,15 +12,15 @@ are compared place by place, from the root, as far as the thread has been in the
 | of a loop whose last child has begun              | all its children                                |
 | of a parallel, or a workflow                      | the number of its children, and those that ran  |
 | of any other agent                                | those inside it that have run, in any order     |
-| of a LangGraph graph that is under way            | whether it is flat, its `checkpointer=`, and    |
-|                                                   | those of its nodes where it has been            |
+| of a LangGraph graph in progress                  | whether it is flat, its `checkpointer=`, and    |
+|                                                   | the nodes that it has reached                   |
 
-"The same" means the name, the kind, whether a check may send it back, and the name of the node: that
-changes too when a second agent of its name is added. Instructions, models, functions, tools and limits
+"The same" means the name, the kind, whether a check may send it back, and the name of the node, which
+also changes when a second agent of its name is added. Instructions, models, functions, tools and limits
 are not part of a tree's shape.
 
-Of the old tree only its outline is left, which the thread saves at the start of each turn, and when it
-goes on with a tree that has changed. So outlines are compared.
+Only the outline of the old tree is left, which the thread saves at the start of each turn, and when it
+continues with a tree that has changed. So outlines are compared.
 """
 
 import hashlib
@@ -40,16 +40,16 @@ class InnerGraph(TypedDict):
     """The shape of a LangGraph graph that a node runs, as plain data."""
 
     nodes: list[str]
-    """The names of its nodes; empty if they are not known, as of a remote graph."""
+    """The names of its nodes; empty if they are unknown, as for a remote graph."""
     saves: str
-    """How it saves its state: its `checkpointer=`, or "remotely"."""
+    """The storage of its state: its `checkpointer=`, or "remotely"."""
 
 
 class Outline(TypedDict):
-    """The shape of a tree: a place and those inside it, as plain data."""
+    """The shape of a tree: a place and the places inside it, as plain data."""
 
     label: str
-    """Its line where outlines are compared for people: `function greeter`."""
+    """Its line in a diff of outlines: `function greeter`."""
     kind: str
     """The kind of its agent."""
     repeats: bool
@@ -57,7 +57,7 @@ class Outline(TypedDict):
     nodes: list[str]
     """The names of its nodes and tasks, its own first."""
     inside: list["Outline"]
-    """The places inside it; those that it calls come last."""
+    """The places inside it; the called ones come last."""
     graphs: NotRequired[dict[str, InnerGraph]]
     """The graphs that its nodes run, by the names of the nodes; an older version saved none."""
 
@@ -70,11 +70,11 @@ def lines_of(outline: Outline, indent: str = "") -> Iterator[str]:
 
 
 FORMAT = "2"
-"""The version of the form in which threads are saved: to be raised when a saved shape changes."""
+"""The version of the form of saved threads: increase it when a saved shape changes."""
 
 
 def fingerprint_of(outline: Outline) -> str:
-    """Return a hash of an outline, eight characters, after the version of the form of what is saved."""
+    """Return the hash of an outline, eight characters, after the version of the saved form."""
     digest = hashlib.sha256(json.dumps(outline, sort_keys=True).encode()).hexdigest()
     return f"{FORMAT}.{digest[:8]}"
 
@@ -92,7 +92,7 @@ def nodes_in(outline: Outline) -> set[str]:
 def graph_nodes_in(outline: Outline) -> set[str]:
     """Return the names of the nodes that run LangGraph graphs.
 
-    An older version did not say which do: then those of graphs that are not flat.
+    An older version did not save this; its result is the nodes of graphs that are not flat.
     """
     is_whole = kind_in(outline).runs_graph and len(outline["nodes"]) == 1
     nodes = outline.get("graphs", outline["nodes"] if is_whole else ())
@@ -100,9 +100,9 @@ def graph_nodes_in(outline: Outline) -> set[str]:
 
 
 def kind_in(outline: Outline) -> Kind:
-    """Return the kind of the agent at a place; a function for one that this version does not know.
+    """Return the kind of the agent at a place; a function for an unknown kind.
 
-    Options that change it are not in an outline: a graph is one that is not flat.
+    Options that change the kind are not in an outline: a graph counts as not flat.
     """
     return KINDS.get(cast(AgentKind, outline["kind"]), KINDS["function"])
 
@@ -136,7 +136,7 @@ def obstacles(
     here: Iterable[str | None] = (),
     graphs: Mapping[str, Set[str]] = MappingProxyType({}),
 ) -> list[str]:
-    """Return what keeps a thread from continuing with a changed tree, in words; nothing if it can.
+    """List the reasons why a thread cannot continue with a changed tree; empty if it can.
 
     >>> from agentgraph.tree.layout import lay_out
     >>> a, b, c, d = (function_agent(name, lambda ctx: "Hi.") for name in "abcd")
@@ -148,10 +148,10 @@ def obstacles(
 
     Args:
         was: The outline of the tree that the thread last ran with.
-        now: The outline of the tree that it is to continue with.
-        visited: The nodes of which something has run.
-        here: The nodes that run next; of those that are not among the visited, nothing has run.
-        graphs: The nodes whose graphs are under way, with the nodes of each where it has been.
+        now: The outline of the tree with which it continues.
+        visited: The nodes that have run, at least in part.
+        here: The nodes that run next; nothing has run of those that are not in `visited`.
+        graphs: The nodes whose graphs are in progress, each with the nodes that it has reached.
     """
     comparison = _Comparison(now, {*filter(None, visited)}, {*filter(None, here)}, graphs)
     found = comparison.between(was, now)
@@ -159,7 +159,7 @@ def obstacles(
 
 
 class _Comparison:
-    """Compares an old tree and a new one, as far as a thread has been in the old one."""
+    """Compares an old tree and a new one, as far as a thread has reached in the old one."""
 
     def __init__(
         self, now: Outline, visited: Set[str], here: Set[str], graphs: Mapping[str, Set[str]]
@@ -168,7 +168,7 @@ class _Comparison:
         self._around = dict(_around(now))
 
     def between(self, old: Outline, new: Outline, around: str = "") -> Iterator[str]:
-        """Yield what keeps a new place from taking that of an old one; `around` is who encloses it."""
+        """Yield the obstacles between an old and a new place; `around` is the enclosing agent."""
         is_strict = self._has_run(old) or self._here.isdisjoint(old["nodes"])
         if not self._has_run(old) and not self._is_next(old):
             return
@@ -184,7 +184,7 @@ class _Comparison:
             yield from self._inside(old, new)
 
     def _in_graphs(self, old: Outline, new: Outline) -> Iterator[str]:
-        """Yield what keeps the graphs of a place that are under way from going on."""
+        """Yield the obstacles for the graphs of a place that are in progress."""
         were, are = old.get("graphs", {}), new.get("graphs", {})
         for node in (each for each in old["nodes"] if each in self._graphs):
             was, now = were.get(node), are.get(node)
@@ -198,7 +198,7 @@ class _Comparison:
                 yield f"node {gone} is gone from the graph of {_label(old)}"
 
     def _inside(self, old: Outline, new: Outline) -> Iterator[str]:
-        """Yield what keeps the places inside a new place from taking those of an old one."""
+        """Yield the obstacles between the places inside an old and a new place."""
         was, now, around = old["inside"], new["inside"], name_of(old)
         kind, is_same = kind_in(old), old["kind"] == new["kind"]
         if is_same and not kind.is_node:
@@ -224,7 +224,7 @@ class _Comparison:
     def _pairs(
         self, was: Sequence[Outline], now: Sequence[Outline], count: int, around: str
     ) -> Iterator[str]:
-        """Yield what keeps each of the first new places from taking that of the old one."""
+        """Yield the obstacles between each of the first old and new places."""
         for one, other in islice(zip_longest(was, now), count):
             if one and other and (_label(one) == _label(other) or self._may_be(one, other)):
                 yield from self.between(one, other, around)
@@ -236,11 +236,11 @@ class _Comparison:
                 yield f"{_label(other)} is new in {around}"
 
     def _may_be(self, old: Outline, new: Outline) -> bool:
-        """Return whether an agent of another kind may run in the place of one that has not begun."""
+        """Return whether an agent of another kind may replace one that has not started."""
         return not self._has_run(old) and name_of(old) == name_of(new)
 
     def _lost(self, old: Outline, around: str) -> str:
-        """Return in words that a place is not where it was."""
+        """Describe that a place has moved or is gone."""
         what = _label(old)
         if what not in self._around:
             return f"{what} is gone from {around}" if around else f"the root was {what}"
@@ -250,9 +250,9 @@ class _Comparison:
         return f"{what} is moved under {there}" if there else f"{what} is the root"
 
     def _has_nodes(self, old: Outline, new: Outline) -> bool:
-        """Return whether a new place has the nodes that the thread needs: those at which it is.
+        """Return whether a new place has the nodes that the thread needs: the current ones.
 
-        Of a graph that is laid flat also those where it has been, which are in addresses.
+        A flattened graph also needs the nodes that the thread has reached, which are in addresses.
         """
         if kind_in(old).runs_graph:
             return not {*old["nodes"]} & (self._here | self._visited) - {*new["nodes"]}
@@ -269,7 +269,7 @@ _COUNTERS = re.compile(r"\([^()]*\)|\{\d+\}|\[\d+\]")
 
 
 def _label(outline: Outline) -> str:
-    """Return the kind and the name of a place: its label, without what is said of its nodes."""
+    """Return the kind and the name of a place: its label, without its nodes."""
     return outline["label"].partition(" (")[0]
 
 
@@ -279,7 +279,7 @@ def name_of(outline: Outline) -> str:
 
 
 def _counters(outline: Outline) -> tuple[bool, bool, bool]:
-    """Return which counters a place has, and whether it is a node: those of a cursor depend on it."""
+    """Return the properties of a place on which the counters of a cursor depend."""
     kind = kind_in(outline)
     targets = [each for each in outline["inside"] if not is_called(each)]
     has_transfers = kind.is_swarm or (kind.transfers and bool(targets))
@@ -287,7 +287,7 @@ def _counters(outline: Outline) -> tuple[bool, bool, bool]:
 
 
 def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:
-    """Yield what each place is, with the name of the place around it."""
+    """Yield the label of each place, with the name of the place around it."""
     yield _label(outline), around
     for each in outline["inside"]:
         yield from _around(each, name_of(outline))

@@ -1,6 +1,6 @@
-"""The places of a tree of which only the outline is left, for the run paths of what it ran.
+"""The places of a former tree, made from its outline, for the run paths of its activations.
 
-The agents at these places do nothing: they have the kinds, names and targets of those that ran.
+The agents at these places do nothing: they have the kinds, names and targets of the former agents.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from agentgraph.tree.rules.row import NOTHING, OutlinedAgent
 
 @dataclass(frozen=True, eq=False)
 class FormerTree(Tree):
-    """A tree that is known by its outline alone."""
+    """A tree of which only the outline is known."""
 
     nodes: Mapping[str, Place] = field(default_factory=dict, repr=False)
     """Its places, by the names of their nodes."""
@@ -60,7 +60,7 @@ def former_tree(outline: Outline) -> FormerTree:
 
 
 def _divided(outline: Outline) -> tuple[list[Outline], list[Outline]]:
-    """Return the sub-agents of a place, and the agents that it calls any number of times."""
+    """Return the sub-agents of a place, and the agents that it calls repeatedly."""
     inside = outline["inside"]
     if kind_in(outline).has_items:
         return [], inside
@@ -79,7 +79,7 @@ def _segments(outlines: Sequence[Outline]) -> list[str]:
 
 
 def _agent(outline: Outline) -> Leaf | Composite:
-    """Return an agent of the kind and with the name of a place, which does nothing."""
+    """Make an agent with the kind and name of a place that does nothing."""
     run, tools = (_named(each) for each in _divided(outline))
     former = OutlinedAgent(name_of(outline), run, tools, is_flat=len(outline["nodes"]) > 1)
     return rules_of(kind_in(outline).name).former(former)

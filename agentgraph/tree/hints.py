@@ -1,4 +1,4 @@
-"""What may be a mistake in a tree, although the tree can run."""
+"""Hints about likely mistakes in a tree that can run."""
 
 from agentgraph.agents.templates import parts_named_in, scoped_in
 from agentgraph.tree.places import Tree
@@ -6,10 +6,10 @@ from agentgraph.tree.validation import value_names
 
 
 def hints(tree: Tree) -> list[str]:
-    """Return what may be a mistake, each as `where: what, and what to do`.
+    """List likely mistakes, each as `where: what is wrong; what to do`.
 
     A template that names a part of a value, such as `{topic.name}`, is sent with that text unchanged;
-    it is meant to be so where the name is not that of a value.
+    that is intended if the name is not the name of a value.
     """
     known = value_names(tree)
     templates = [
@@ -19,15 +19,15 @@ def hints(tree: Tree) -> list[str]:
         if isinstance(template, str)
     ]
     of_parts = (
-        f"{where} has {text}, which is sent unchanged; write {{{name}}}, or write the part to a value "
-        f"of its own; {{{text}}} says that the braces are meant"
+        f"{where} has {text}, which is sent unchanged; write {{{name}}}, or write the part to its own "
+        f"value; write {{{text}}} to keep the braces"
         for where, template in templates
         for name, text in parts_named_in(template)
         if name in known
     )
     of_scopes = (
         f"{where} has {text}, which is sent unchanged; write {{{name}}}: values have no scopes as in "
-        f"google-adk; {{{text}}} says that the braces are meant"
+        f"google-adk; write {{{text}}} to keep the braces"
         for where, template in templates
         for name, text in scoped_in(template)
     )

@@ -1,4 +1,4 @@
-"""What a tree checks and reads at an agent of each kind: a row for each, in one closed `match`."""
+"""The rules of each kind of agents: one row per kind, in one closed `match`."""
 
 from collections.abc import Iterator
 from typing import assert_never

@@ -24,7 +24,7 @@ def lay_out(root: Agent, known_as: Mapping[str, str] = AS_THEY_ARE) -> Tree:
 
     Args:
         root: Its root agent.
-        known_as: The names under which threads know agents that have other names now.
+        known_as: The former names of renamed agents, which threads still know.
     """
     counts = Counter(known_as.get(name, name) for name in _names(root))
     children: dict[Place, tuple[Place, ...]] = {}

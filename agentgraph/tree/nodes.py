@@ -13,12 +13,12 @@ class Nodes:
     """The names of the nodes and tasks of a place.
 
     Attributes:
-        own: The node of the agent itself; of a chat agent it calls the model.
-        entry: The node at which an activation begins.
-        round: The node at which each round of a chat agent begins.
-        after_model: The first hook after the model; None where there is none.
-        after_agent: The first hook at the end of an activation; None where there is none.
-        hooks: The names of all hooks of a chat agent's middleware, ours included.
+        own: The node of the agent itself; for a chat agent, the node that calls the model.
+        entry: The node at which an activation starts.
+        round: The node at which each round of a chat agent starts.
+        after_model: The first hook after the model, or None.
+        after_agent: The first hook at the end of an activation, or None.
+        hooks: The names of all hooks of a chat agent's middleware, including ours.
     """
 
     own: str
@@ -80,9 +80,9 @@ class Nodes:
 def _hooks(agent: ChatAgent, hook: str, *, asks_approval: bool) -> list[str]:
     """Return the names of a hook in the order in which they run.
 
-    Summarization runs last before the model: it sees the messages that other middleware left. One
-    question for all calls of a message is asked first after the model, as the innermost hook. With a
-    question for each call it is asked last, when all other middleware has seen the calls.
+    Summarization runs last before the model, so that it sees the messages after all other middleware.
+    One question for all calls of a message is asked first after the model, as the innermost hook. With
+    one question per call, questions are asked last, when all other middleware has seen the calls.
     """
     names = hooks_in(agent.middleware, hook)
     if hook == "before_model" and isinstance(agent.history, Summarized):

@@ -36,17 +36,17 @@ from agentgraph.tree.rules.row import Rules
 from agentgraph.tree.user_functions import user_functions
 
 AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
-"""Other names under which threads know agents: none."""
+"""No renamed agents."""
 
 
 class Count(NamedTuple):
-    """What one counter of a cursor counts.
+    """The meaning of one counter of a cursor.
 
     Attributes:
-        place: The place that it belongs to.
+        place: The place of the counter.
         kind: "iteration" of a loop, "transfers" of the transfers that began at a chat agent, the number
             of the "call" that runs an agent, the "attempt" of an agent that a check may send back, or
-            the "visit" of a node of a graph that is laid flat.
+            the "visit" of a node of a flattened graph.
     """
 
     place: "Place"
@@ -63,7 +63,7 @@ class Place:
         index: Its number among the sub-agents, or the agents that it calls, of its parent, from 0.
         segment: Its part of an address: the name, with `#2` for a second occurrence in one parent.
         node: The name of its node; for a composite without one, a name for messages.
-        is_called: Whether its parent runs it any number of times: a tool, in a function, for items.
+        is_called: Whether its parent calls it repeatedly: as a tool, in a function, or for items.
         checks: The checks that run when it ends, the innermost first.
     """
 
@@ -79,7 +79,7 @@ class Place:
     def address_template(self) -> str | None:
         """A template of the addresses here, to fill with `%` from a cursor.
 
-        None where a counter may be left out of an address, as all but iterations are.
+        None if an address may omit a counter, as it may omit all but iterations.
 
         For `critic` in the loop `refine`: "report/refine[%s]/critic".
         """
@@ -93,27 +93,27 @@ class Place:
 
     @cached_property
     def name(self) -> str:
-        """The name of the agent, as threads know it: its own, unless it had another one before."""
+        """The name of the agent for threads: its own, or its former one."""
         return self.agent.name if self.kind.is_inner else self.segment.partition("#")[0]
 
     @property
     def given_name(self) -> str:
-        """The name of the agent, as code knows it."""
+        """The name of the agent in code."""
         return self.agent.name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its names: as code knows it, and as threads know it, if that is another one."""
+        """Its names: the one in code, and the one for threads if that differs."""
         return tuple(dict.fromkeys((self.given_name, self.name)))
 
     @cached_property
     def kind(self) -> Kind:
-        """What kind of agent it is."""
+        """The kind of the agent."""
         return kind_of(self.agent)
 
     @property
     def rules(self) -> Rules:
-        """What a tree asks of agents of this kind."""
+        """The rules of this kind of agents."""
         return rules_of(self.kind.name)
 
     @cached_property
@@ -123,7 +123,7 @@ class Place:
 
     @cached_property
     def home(self) -> "Place":
-        """The place of the agent that runs here: for a node of a flat graph, that of the graph."""
+        """The place of the agent that runs here: for a node of a flattened graph, the graph's."""
         return self.parent if self.kind.is_inner and self.parent else self
 
     @cached_property
@@ -155,12 +155,12 @@ class Place:
 
     @property
     def sums_up(self) -> bool:
-        """Whether LangChain's summarization shortens what this chat agent sees."""
+        """Whether LangChain's summarization shortens the messages for this chat agent."""
         return self.chat is not None and isinstance(self.chat.history, Summarized)
 
     @cached_property
     def is_in_keeper(self) -> bool:
-        """Whether its lane has an agent around it, or is one, for which data is kept."""
+        """Whether its lane is inside, or is, an agent with stored private data."""
         if any(check.keeps for check in self.checks):
             return True
         return self.parent is not None and not self.starts_lane and self.parent.is_in_keeper
@@ -199,13 +199,13 @@ class Place:
 
     @cached_property
     def returns(self) -> bool:
-        """Whether it returns to the chat agent above by itself when it ends."""
+        """Whether it returns to the chat agent above when it ends without a transfer."""
         above = self.parent.chat if self.parent and self.is_target else None
         return above is not None and above.sub_agents_return
 
     @cached_property
     def may_transfer(self) -> bool:
-        """Whether it may transfer to the agent above, or to one beside it."""
+        """Whether it may transfer to the agent above, or to a sibling."""
         around: Place | None = self.parent
         if around is None or not self.is_target:
             return False
@@ -222,7 +222,7 @@ class Place:
 
     @cached_property
     def counts_transfers(self) -> bool:
-        """Whether transfers begin here; those of its targets are counted in the same counter."""
+        """Whether transfers begin here; the same counter counts those of its targets."""
         if self.kind.is_swarm:
             return True
         is_first = not self.is_target or (self.parent is not None and self.parent.kind.is_swarm)
@@ -230,7 +230,7 @@ class Place:
 
     @cached_property
     def counts(self) -> tuple[Count, ...]:
-        """What each counter of a cursor here counts, outermost first."""
+        """The meanings of the counters of a cursor here, outermost first."""
         counts = list(self.parent.counts_inside) if self.parent else []
         counts += [Count(self, "call")] if self.is_called else []
         counts += [Count(self, "attempt")] if self.repeats else []
@@ -240,7 +240,7 @@ class Place:
 
     @cached_property
     def counts_inside(self) -> tuple[Count, ...]:
-        """What each counter of a cursor directly inside this place counts."""
+        """The meanings of the counters of a cursor directly inside this place."""
         return (*self.counts, Count(self, "iteration")) if self.kind.loops else self.counts
 
     @cached_property
@@ -273,20 +273,20 @@ class Place:
 
     @property
     def user_functions(self) -> Iterator[tuple[str, object]]:
-        """The functions of users that are asked here, each with the name of its option."""
+        """The users' functions that are called here, each with the name of its option."""
         retry = self.policy("retry") if hasattr(self.agent, "retry") else None
         return user_functions(self.rules.asked(self.agent), self.step, self.checks, retry)
 
     @property
     def limits(self) -> tuple[Limits, ...]:
-        """The limits of its agent, and of the checks around that."""
+        """The limits of its agent, and of the checks around it."""
         own = getattr(self.agent, "limits", None)
         given = (own, *(check.limits for check in self.checks))
         return tuple(limits for limits in given if isinstance(limits, Limits))
 
     @property
     def around(self) -> "Iterator[Place]":
-        """The place, and those that it is below, the innermost first: also who calls its agent."""
+        """The place and those above it, including callers of its agent, innermost first."""
         place: Place | None = self
         while place is not None:
             yield place
@@ -294,14 +294,14 @@ class Place:
 
     @property
     def runs_tasks(self) -> bool:
-        """Whether its node runs tasks: lanes, tool calls, or those of a foreign graph."""
+        """Whether its node runs tasks: lanes, tool calls, or those of a LangGraph graph."""
         kind = self.kind
         runs_lanes = self.has_tools or kind.is_parallel or kind.runs_agents
         return runs_lanes or kind.runs_graph or kind.is_inner
 
     @property
     def in_loop(self) -> bool:
-        """Whether it can break out of an enclosing loop; those of the caller of a tool do not count."""
+        """Whether it can break out of an enclosing loop; loops around a tool's caller do not count."""
         counts = (count for count in self.counts if not (count.kind == "call" and count.place.is_item))
         kinds = [count.kind for count in counts if count.kind in ("iteration", "call")]
         return kinds[-1:] == ["iteration"]
@@ -312,11 +312,11 @@ class Tree:
     """The places of a tree.
 
     Attributes:
-        agent: The root agent, as it was given.
+        agent: The given root agent.
         root: Its place.
         children: For each place with sub-agents: their places, in order.
         called: For each place that calls agents (as tools, for items): their places, in order.
-        known_as: The names under which its threads know agents that have other names now.
+        known_as: The former names of renamed agents, which its threads still know.
     """
 
     agent: Agent = field(repr=False)
@@ -332,12 +332,12 @@ class Tree:
 
     @cached_property
     def by_node(self) -> Mapping[str, Place]:
-        """The stops of the tree, by the names of all their nodes."""
+        """The node places of the tree, by the names of all their nodes."""
         return {node: place for place in self.places if place.is_node for node in _nodes(place)}
 
     @cached_property
     def outline(self) -> Outline:
-        """The shape of the tree: what a thread depends on."""
+        """The shape of the tree, on which its threads depend."""
         return self._outline(self.root)
 
     @cached_property
@@ -347,14 +347,14 @@ class Tree:
 
     @cached_property
     def active_keys(self) -> frozenset[str]:
-        """The names of the values that say which agent of a swarm, or of a chat agent, is active."""
+        """The names of the values with the active agent of a swarm or a chat agent."""
         return frozenset(
             str(active_key(place.agent)) for place in self.places if place.kind.keeps_active
         )
 
     @cached_property
     def terse(self) -> frozenset[Place]:
-        """The workers of which others see only the last message."""
+        """The workers whose last message alone is visible to others."""
         workers = (place for place in self.places if place.is_target and place.parent)
         return frozenset(each for each in workers if _is_terse(each.parent))
 
@@ -365,7 +365,7 @@ class Tree:
 
     @cached_property
     def limited(self) -> tuple[Place, ...]:
-        """The places of agents with limits of their own."""
+        """The places of agents with their own limits."""
         may_be = (
             place
             for place in self.places
@@ -379,15 +379,15 @@ class Tree:
         return tuple(place.name for place in self.limited if not place.kind.is_leaf)
 
     def bounds_of(self, place: Place) -> tuple[tuple[str, Limits], ...]:
-        """Return the limits of a place and of those that it is below, each with the agent's name."""
+        """Return the limits of a place and of those above it, each with the agent's name."""
         return tuple((each.name, limits) for each in place.around for limits in each.limits)
 
     def limited_around(self, agent: str) -> tuple[str, ...]:
-        """Return the names of the agents with limits that an agent is, or is below; innermost first."""
+        """Return the names of an agent and those above it that have limits; innermost first."""
         return self._limited_around.get(agent, ())
 
     def names_inside(self, agent: str) -> frozenset[str]:
-        """Return the names of an agent with limits, and of all below it."""
+        """Return the names of an agent with limits, and of all agents below it."""
         return frozenset(name for name, around in self._limited_around.items() if agent in around)
 
     @cached_property
@@ -400,7 +400,7 @@ class Tree:
 
     @cached_property
     def runs_tasks(self) -> bool:
-        """Whether a node runs tasks, which emit events of their own."""
+        """Whether a node runs tasks, which emit their own events."""
         return any(place.runs_tasks for place in self.places)
 
     @cached_property
@@ -410,12 +410,12 @@ class Tree:
 
     @cached_property
     def may_discard(self) -> bool:
-        """Whether events of a lane may be voided when it has ended: of losers, and of failed calls."""
+        """Whether events of a lane may be discarded after its end: of losing branches, failed calls."""
         return any(place.kind.first_wins or place.is_tool or place.is_run for place in self.places)
 
     @cached_property
     def inner_names(self) -> Mapping[str, frozenset[str]]:
-        """For each agent that is a graph laid flat: the names of its nodes."""
+        """The names of the nodes of each flattened graph, by its agent."""
         flat = [place for place in self.places if place.kind.is_flattened]
         return {place.name: frozenset(each.name for each in self.children[place]) for place in flat}
 
@@ -427,7 +427,7 @@ class Tree:
 
     @cached_property
     def mode_faults(self) -> Mapping[Mode, str | None]:
-        """For sync and async runs: which function they cannot call, and what to do; None if all."""
+        """The function that sync or async runs cannot call, with the remedy, or None."""
         return {mode: self._mode_fault(mode) for mode in get_args(Mode)}
 
     def _mode_fault(self, mode: Mode) -> str | None:
@@ -440,7 +440,7 @@ class Tree:
         return None
 
     def is_foreign(self, namespace: Sequence[str]) -> bool:
-        """Return whether a LangGraph namespace belongs to a foreign graph, not to a lane of the tree.
+        """Return whether a LangGraph namespace belongs to a user's graph, not to a lane of the tree.
 
         The namespace of a lane alternates a node and a lane that it runs: `review:1|legal:2`.
         """
@@ -450,17 +450,17 @@ class Tree:
 
     @cached_property
     def _lanes_of(self) -> Mapping[str, frozenset[str]]:
-        """For each node that runs lanes: the nodes at which they begin."""
+        """The first nodes of the lanes that each node runs."""
         nodes = ((place, node) for place in self.places for node in (place.node, place.nodes.tools))
         return {node: frozenset(lane.node for lane in self.lanes(place)) for place, node in nodes}
 
     def lanes(self, place: Place) -> tuple[Place, ...]:
-        """Return the places at which the lanes start that a place runs."""
+        """Return the places at which the lanes of a place start."""
         branches = self.children.get(place, ()) if place.kind.is_parallel else ()
         return branches or self.called.get(place, ())
 
     def node_places(self, lane: Place) -> Iterator[Place]:
-        """Yield the stops of the lane that starts at `lane`, in the order of the tree."""
+        """Yield the node places of the lane that starts at `lane`, in the order of the tree."""
         if lane.is_node:
             yield lane
         if not lane.kind.is_parallel:
@@ -499,7 +499,7 @@ def _is_terse(supervisor: Place | None) -> bool:
 
 
 def _inner_graph(graph: object) -> InnerGraph:
-    """Return the shape of a LangGraph graph; one of another class is remote."""
+    """Return the shape of a LangGraph graph; a graph of another class is remote."""
     nodes = getattr(graph, "nodes", None)
     if not isinstance(nodes, Mapping):
         return InnerGraph(nodes=[], saves="remotely")

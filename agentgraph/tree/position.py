@@ -1,46 +1,46 @@
-"""What runs next: pure functions of a place, a cursor and a signal.
+"""Computes the next node: pure functions of a place, a cursor and a signal.
 
 # The problem
 
-A tree says which agents follow each other, but a graph only knows nodes and edges. When `critic` ends
+A tree defines the order of its agents, but a graph only knows nodes and edges. When `critic` ends
 in `sequential report [loop refine [writer, critic], boss]`, the next node is `writer` or `boss`. Which
 one depends on the iteration, on the loop's `until`, and on whether the critic broke the loop. The
-answer must survive a crash, must be the same after a resume in another process, and must follow when
-somebody edits the state or goes back to an older checkpoint.
+answer must survive a crash, must be the same after a resume in another process, and must follow an edit
+of the state or a return to an older checkpoint.
 
-# What is not good enough
+# Rejected designs
 
-- A subgraph for each composite. LangGraph then knows where it is, but every level saves checkpoints of
-  its own: with SQLite a step took 10 to 25 times as long, the file grew with the square of the run, and
-  going back to a checkpoint inside a subgraph runs the whole subgraph again.
+- A subgraph for each composite. LangGraph then knows the position, but every level saves its own
+  checkpoints: with SQLite a step took 10 to 25 times as long, the file grew with the square of the run,
+  and going back to a checkpoint inside a subgraph runs the whole subgraph again.
 - A stack of open composites in the state. It has to be kept consistent with the tree, and an edit of
   the state or a jump with `Command(goto=...)` leaves the wrong stack.
-- Counting iterations from the stream or from the history. Counts start at 0 after a resume, and what
-  is read from the history grows with the run.
+- Counting iterations from the stream or from the history. Counts start at 0 after a resume, and the
+  cost of reading the history grows with the run.
 - Leaves that return `Command(goto=...)`. An edit of the state at such a checkpoint is lost: the run
   ends.
 
 # The rule
 
-All that has to be saved is the next node and its cursor, in the channel `position`. Everything else
-follows from the tree. When a stop (a node) ends, walk outwards through its enclosing agents. At each
-agent try the rows of this table from top to bottom, and take the first that fits:
+Only the next node and its cursor are saved, in the channel `position`. Everything else follows from the
+tree. When a node place ends, walk outwards through its enclosing agents. At each agent try the rows of
+this table from top to bottom, and take the first that fits:
 
-| the agent that has ended              | the way  | leads to                               |
+| the agent that has ended              | route    | leads to                               |
 |---------------------------------------|----------|----------------------------------------|
-| is checked, and a check sends it back | "again"  | its first stop, in the next attempt    |
+| is checked, and a check sends it back | "again"  | its first node, in the next attempt    |
 | starts the lane                       | "end"    | the end of the lane                    |
 | returns to the agent above by itself  | "return" | the agent that transferred to it       |
-| is not the last of its siblings       | "next"   | the first stop of the next sibling     |
-| is the last in a loop that continues  | "round"  | the first stop, in the next iteration  |
+| is not the last of its siblings       | "next"   | the first node of the next sibling     |
+| is the last in a loop that continues  | "round"  | the first node, in the next iteration  |
 | none of these                         |          | the table, for the enclosing agent     |
 
 With an exit only "end" fits. With a break_loop only "end" fits up to the nearest loop; that loop has
 ended then, without a signal.
 
-`_routes_outwards` is this walk, and has two readers. A run takes the first way that its counters and
+`_routes_outwards` is this walk, and has two callers. A run takes the first route that its counters and
 functions allow (`advance`). A drawing shows all of them (`next_nodes`). So a run never takes an edge
-that the graph does not have.
+that is missing in the graph.
 
 # An example
 
@@ -75,20 +75,20 @@ from agentgraph.tree.targets import targets
 
 
 class Callbacks(Protocol):
-    """The users' functions that decide what runs next: `until` of loops, and checks."""
+    """The users' functions that decide the next node: `until` of loops, and checks."""
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Return whether the `until` of a loop ends it after this iteration."""
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
-        """Return whether a check sends a place that has ended back, to run again."""
+        """Return whether a check makes a place that has ended run again."""
 
 
 class Next(NamedTuple):
-    """What runs after a place.
+    """The step after a place.
 
     Attributes:
-        place: The next stop; None at the end of the lane.
+        place: The next node place; None at the end of the lane.
         cursor: The counters there.
         signal: The signal that the end of the lane passes to the enclosing lane.
     """
@@ -99,14 +99,14 @@ class Next(NamedTuple):
 
 
 class _Route(NamedTuple):
-    """A row of the table at the top of this file, for one place.
+    """A row of the table at the top of this file, applied to a place.
 
     Attributes:
-        kind: The way. "again" and "round" may be refused by a check or a loop; the others never.
+        kind: The route. A check or a loop may reject "again" and "round", but no others.
         at: The place that has ended, or for "round" the loop.
-        to: Where it leads; None at the end of the lane.
+        to: The target; None at the end of the lane.
         signal: The signal that the end of the lane passes to the enclosing lane.
-        back: For "return": the names of the agents that it goes back to, one for each level.
+        back: For "return": the names of the agents to which it returns, one per level.
     """
 
     kind: Literal["again", "round", "return", "next", "end"]
@@ -117,18 +117,18 @@ class _Route(NamedTuple):
 
     @property
     def asks(self) -> bool:
-        """Whether a function decides if it is taken."""
+        """Whether a function decides whether the route is taken."""
         return self.kind == "again" or (self.kind == "round" and _loop(self.at).until is not None)
 
 
 def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Next:
-    """Return the first stop inside `place`.
+    """Return the first node place inside `place`.
 
     Args:
         tree: The tree.
         place: The place to enter.
-        cursor: The counters enclosing it; for an agent that is called, its "call" counter too.
-        attempt: The number of the attempt, where a check may send it back.
+        cursor: The counters enclosing it; for a called agent, including its "call" counter.
+        attempt: The number of the attempt, if a check may send it back.
     """
     cursor = (*cursor, attempt) if place.repeats else cursor
     while not place.is_node:
@@ -142,26 +142,26 @@ def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Ne
 def advance(
     tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, callbacks: Callbacks
 ) -> Next:
-    """Return what runs after `place` ended with `signal`.
+    """Return the step after `place` ended with `signal`.
 
-    A `break_loop` outside every loop changes nothing, but that of the root ends the run. An agent that
-    was transferred to, and ends without a transfer, ends the chat agent at which the transfers began
-    too, unless it returns.
+    A `break_loop` outside of every loop changes nothing, except that the root's ends the run. The
+    target of a transfer that ends without a transfer also ends the chat agent at which the transfers
+    began, unless it returns.
     """
     for route in _routes_outwards(tree, place, signal):
         if (following := _taken(tree, route, cursor, callbacks)) is not None:
             return following
-    raise AssertionError("the last way outwards is always taken")
+    raise AssertionError("the last route outwards is always taken")
 
 
 class PlainRoute(NamedTuple):
-    """A way on that asks no function, for all cursors of a place.
+    """A route that calls no function, for all cursors of a place.
 
     Attributes:
-        to: The next stop; None at the end of the lane.
-        kept: How many counters stay.
-        begun: The counters that begin there.
-        rounds: For "round": how many iterations the loop has at most; 0 for other ways.
+        to: The next node place; None at the end of the lane.
+        kept: The number of counters that stay.
+        begun: The counters that start there.
+        rounds: For "round": the maximum number of iterations of the loop; 0 for other routes.
     """
 
     to: Place | None
@@ -171,9 +171,9 @@ class PlainRoute(NamedTuple):
 
 
 def plain_routes(tree: Tree, place: Place) -> tuple[PlainRoute, ...] | None:
-    """Return the ways on from a stop that ends without a signal, for `advance_plainly`.
+    """Return the routes from a node place that ends without a signal, for `advance_plainly`.
 
-    None if a function may be asked, or the stop returns to the agent that transferred to it.
+    None if a function may be called, or the place returns to the agent that transferred to it.
     """
     routes: list[PlainRoute] = []
     for route in _routes_outwards(tree, place, None):
@@ -193,17 +193,17 @@ def plain_routes(tree: Tree, place: Place) -> tuple[PlainRoute, ...] | None:
 
 
 def advance_plainly(routes: tuple[PlainRoute, ...], cursor: Cursor) -> tuple[Place | None, Cursor]:
-    """Return the next stop and its cursor, as `advance` does without a signal."""
+    """Return the next node place and its cursor, as `advance` does without a signal."""
     for to, kept, begun, rounds in routes:
         if not rounds:
             return to, (*cursor[:kept], *begun)
         if (iteration := cursor[kept - 1] + 1) < rounds:
             return to, (*cursor[: kept - 1], iteration, *begun)
-    raise AssertionError("the last way outwards is always taken")
+    raise AssertionError("the last route outwards is always taken")
 
 
 def _routes_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Route]:
-    """Yield the ways on from a stop that ended with `signal`, in order; the last is always taken."""
+    """Yield the routes from a node place that ended with `signal`; the last is always taken."""
     if signal == "break_loop" and not place.in_loop:
         signal = "exit" if place.parent is None else None  # alone, it ends the run
     back: tuple[str, ...] = ()
@@ -233,7 +233,7 @@ def _routes_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterato
 
 
 def _taken(tree: Tree, route: _Route, cursor: Cursor, callbacks: Callbacks) -> Next | None:
-    """Return what runs next by a way; None if a check or a loop refuses it."""
+    """Return the step of a route; None if a check or a loop rejects the route."""
     at, to = route.at, route.to
     if to is None:
         return Next(None, cursor[: len(counts_around(at))], route.signal)
@@ -250,16 +250,16 @@ def _taken(tree: Tree, route: _Route, cursor: Cursor, callbacks: Callbacks) -> N
 
 
 def transfer(tree: Tree, place: Place, cursor: Cursor, target: Place) -> Next:
-    """Return what runs after `place` transferred to one of its `targets`."""
+    """Return the step after `place` transferred to one of its `targets`."""
     home = place.home
     return transfer_at(tree, home, cursor[: len(home.counts)], target)
 
 
 def active_after(target: Place, before: Place) -> dict[str, object]:
-    """Return the values that say who is active once `before` has handed over to `target`.
+    """Return the values with the active agents after a transfer from `before` to `target`.
 
-    A chat agent keeps itself where the target cannot hand over, as google-adk does: the next turn would
-    be the target's, and so would every one after it.
+    A chat agent stays active if the target cannot transfer, as in google-adk: otherwise the target
+    would get the next turn and all later ones.
     """
     group = target if before.parent is target else target.parent
     is_kept = group is target or (
@@ -272,7 +272,7 @@ def active_after(target: Place, before: Place) -> dict[str, object]:
 
 
 def _may_transfer_on(place: Place) -> bool:
-    """Return whether an agent that was transferred to may transfer itself."""
+    """Return whether the target of a transfer may transfer itself."""
     may_transfer = place.chat is not None or place.kind.capabilities(place.agent).transfer
     return place.may_transfer and place.kind.is_leaf and may_transfer
 
@@ -280,7 +280,7 @@ def _may_transfer_on(place: Place) -> bool:
 def earlier_cursors(tree: Tree, place: Place, cursor: Cursor) -> list[Cursor]:
     """Return the cursors of a chat agent before each sub-agent that returned to it, the latest first.
 
-    Those before it was entered are left out; empty where sub-agents do not return by themselves.
+    Those before its activation are left out; empty if sub-agents do not return by themselves.
     """
     if place.chat is None or not place.chat.sub_agents_return:
         return []
@@ -298,24 +298,24 @@ def earlier_cursors(tree: Tree, place: Place, cursor: Cursor) -> list[Cursor]:
 def next_nodes(
     tree: Tree, place: Place, capabilities: Capabilities | None = None
 ) -> tuple[Place | None, ...]:
-    """Return every stop that can follow a place, each once; None is the end of the lane.
+    """Return every node place that can follow a place, each once; None is the end of the lane.
 
     Args:
         tree: The tree.
-        place: A stop.
-        capabilities: What the place does when it ends; by default all that it may do.
+        place: A node place.
+        capabilities: The ends of the place to consider; by default all its capabilities.
     """
     routes = _all_next(tree, place, capabilities or capabilities_at(tree, place))
     return tuple(dict.fromkeys(route.place for route in routes))
 
 
 def asks_functions(tree: Tree, place: Place, capabilities: Capabilities) -> bool:
-    """Return whether an `until` or a check may be called when a stop ends."""
+    """Return whether an `until` or a check may be called when a node place ends."""
     return any(route.asks for route in _routes(tree, place, capabilities))
 
 
 def capabilities_at(tree: Tree, place: Place) -> Capabilities:
-    """Return what a stop may do when it ends; for a parallel node, the results of its lanes."""
+    """Return the possible ends of a node place; for a parallel node, those of its lanes."""
     if not place.kind.is_parallel:
         return place.kind.capabilities(place.agent)
     lanes = [_outcomes(tree, lane) for lane in tree.lanes(place) if not lane.undoes]
@@ -336,14 +336,14 @@ def _parent(place: Place) -> Place:
 def transfer_at(
     tree: Tree, place: Place, cursor: Cursor, target: Place, added: str | None = None
 ) -> Next:
-    """Return what runs after a transfer, or after a swarm has chosen where it begins.
+    """Return the step after a transfer, or after a swarm has chosen its first agent.
 
     Args:
         tree: The tree.
         place: The place that transfers.
         cursor: Its cursor.
-        target: The place to which it transfers: inside it, beside it or around it.
-        added: What that adds to the run path, if it is not the target alone.
+        target: The place to which it transfers: a sub-agent, a sibling or an enclosing agent.
+        added: The steps of the transfer in the run path, if they are more than the target.
     """
     is_back = target is place.parent
     group = target if is_back else _parent(target)
@@ -371,7 +371,7 @@ def _loop(place: Place) -> LoopAgent:
 
 
 def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
-    """Return whether a sibling runs next; only where siblings have an order."""
+    """Return whether a sibling runs next; siblings without an order have none."""
     is_ordered = not (parent.kind.transfers or parent.kind.chooses or place.kind.is_inner)
     return is_ordered and place.index + 1 < len(siblings)
 
@@ -393,10 +393,10 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
 
 
 def _all_next(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[Next]:
-    """Yield all that can run after a stop, without cursors."""
+    """Yield all possible steps after a node place, without cursors."""
     for route in _routes(tree, place, capabilities):
         to = route.to if route.to is None or route.kind == "return" else _first(tree, route.to)
-        if route.kind != "again" or route.at.repeats:  # some checks only fail, and never send back
+        if route.kind != "again" or route.at.repeats:  # some checks only fail, and never repeat
             yield Next(to, (), route.signal)
     for chosen in _choices(tree, place):
         yield Next(_first(tree, chosen), ())
@@ -408,14 +408,14 @@ def _all_next(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[
 
 
 def _choices(tree: Tree, place: Place) -> Sequence[Place]:
-    """Return the places that a switch may choose, or at which a swarm may begin."""
+    """Return the places that a switch may choose, or at which a swarm may start."""
     inside = tree.children.get(place, ()) if place.kind.chooses else ()
     swarm = cast(SwarmAgent, place.agent) if place.kind.is_swarm else None
     return inside if swarm is None or swarm.sticky else [inside[swarm.first]]
 
 
 def _routes(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Route]:
-    """Yield the ways outwards from a stop with these capabilities."""
+    """Yield the routes outwards from a node place with these capabilities."""
     if capabilities.go_on:
         yield from _routes_outwards(tree, place, None)
     if capabilities.break_loop:

@@ -1,10 +1,10 @@
-"""Run paths: how a run came to an activation, computed from its place and cursor.
+"""Run paths: the path of a run to an activation, computed from its place and cursor.
 
 In the tree `loop refine [writer, chat desk (sub-agents: bills, press)]`, the run path of
 `refine[1]/desk[1]/press` is `refine/writer/desk/writer/desk/press`.
 
-An address says how many transfers there were, but not where they led. So who reads addresses alone
-learns that from others (`Chains`): a node streams the chain of its transfers before its first event.
+An address has the number of transfers, but not their targets. Therefore a reader of addresses gets the
+targets from `Chains`: a node streams the chain of its transfers before its first event.
 """
 
 import re
@@ -22,20 +22,20 @@ from agentgraph.tree.addresses import (
 from agentgraph.tree.places import Count, Place, Tree
 
 TransferChain = tuple[str | None, ...]
-"""What transfers added to the run path, in order: names, divided by "/"; None if it is not known."""
+"""The names that transfers added to the run path, in order, divided by "/"; None if unknown."""
 _ROUND = re.compile(r"\[(\d+)\]")
 
 
 class RunPaths:
     """Computes the run paths of a tree's activations. Safe to share between threads.
 
-    Paths share their beginnings. The paths at the start of each iteration of a loop, and those up to
-    each sub-agent of a composite, are cached, so that the next path costs only its new steps.
+    Paths share their beginnings. The paths to the start of each iteration of a loop, and to each
+    sub-agent of a composite, are cached, so that the next path costs only its new steps.
 
     Attributes:
         tree: The tree.
         has_chains: Whether the tree has transfers, which only `Chains` know.
-        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+        inner_names: The names of the nodes of each flattened graph, by its agent.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -43,7 +43,7 @@ class RunPaths:
         self.has_chains = tree.has_transfers
         self._iterations: dict[Place, tuple[Cursor, list[RunPath]]] = {}
         self._sub_agents: dict[Place, tuple[Cursor, list[RunPath]]] = {}
-        self._plain: dict[str, Place] = {}  # by addresses without their numbers: those met so far
+        self._plain: dict[str, Place] = {}  # a cache by addresses without their numbers
         self._lock = threading.RLock()
 
     def at(self, place: Place, cursor: Cursor) -> RunPath:
@@ -87,16 +87,16 @@ class RunPaths:
         return paths[index + 1]
 
     def at_message(self, text: str, message: object) -> RunPath | None:
-        """Return the run path of where a message was said, in a tree without transfers."""
+        """Return the run path of the address of a message, in a tree without transfers."""
         return self.of(text)
 
     def of(self, text: str, turn: int | None = None, chains: "Chains | None" = None) -> RunPath | None:
-        """Return the run path of an address; None for an address that the tree cannot have.
+        """Return the run path of an address; None for an address of another tree.
 
         Args:
             text: The address.
-            turn: The turn of the activation, where there are chains.
-            chains: The chains of transfers that are known. Unknown transfers are left out of the path.
+            turn: The turn of the activation, if there are chains.
+            chains: The known chains of transfers. Unknown transfers are left out of the path.
         """
         form, rounds = _ROUND.sub("[]", text), _ROUND.findall(text)
         place = self._plain.get(form)
@@ -125,17 +125,17 @@ class RunPaths:
 
 
 class Chains:
-    """The chains of transfers of a thread, as far as they are known: where each transfer led.
+    """The known chains of transfers of a thread, with the target of each transfer.
 
-    A chain belongs to the activation at which it began: its turn, place and counters. The place is
-    known by its node, which is the same in a tree that has changed.
+    A chain belongs to the activation at which it began: its turn, place and counters. The node
+    identifies the place, because it is the same in a tree that has changed.
     """
 
     def __init__(self) -> None:
         self._chains: dict[tuple[int, str, Cursor], TransferChain] = {}
 
     def completed(self, turn: int, place: Place, cursor: Cursor) -> Cursor:
-        """Return a cursor with all names of transfers that are known, and keep those that it has."""
+        """Complete a cursor with all known names of transfers, and store the names that it has."""
         known: list[object] = []
         for count, counter in zip(place.counts, cursor, strict=False):
             if count.kind == "transfers" and counter:
@@ -149,14 +149,14 @@ class Chains:
 
 
 def _step(place: Place, cursor: Cursor, name: str = "") -> RunStep:
-    """Return the step of a place in a run path, or of an agent with a name that it transfers to."""
+    """Return the step of a place in a run path, or of a named target of its transfers."""
     if place.is_item and name in ("", place.name):
         return RunStep(place.name, number_of_item(cursor[place.counts.index(Count(place, "call"))]))
     return RunStep(name or place.name, iteration(place, cursor[: len(place.counts)]))
 
 
 def _fuller(new: str | None, old: str | None) -> str | None:
-    """Return what is known of a transfer; of a return an address knows only the last of its names."""
+    """Merge two names of a transfer, because an address only has the last name of a return."""
     return old if new is None or (old or "").endswith(f"/{new}") else new
 
 
@@ -167,7 +167,7 @@ def transfers_in(place: Place, cursor: Cursor) -> list[TransferChain]:
 
 
 def with_names(place: Place, cursor: Cursor, names: Sequence[Sequence[str]]) -> Cursor:
-    """Return a cursor with the last names of its innermost transfers, the outermost of these first.
+    """Set the last names of the innermost transfers of a cursor, the outermost of these first.
 
     With `[["bills"]]` the transfers `(None, "triage", None)` become `(None, "triage", "bills")`.
     """

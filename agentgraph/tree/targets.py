@@ -14,7 +14,7 @@ from agentgraph.tree.places import Place, Tree
 
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
-    """Return the places that an agent may transfer to, by name: sub-agents, the parent, peers."""
+    """Return the possible targets of an agent's transfers, by name: sub-agents, parent, peers."""
     place = place.home
     if not (place.kind.transfers or place.is_target):
         return {}
@@ -26,12 +26,12 @@ def targets(tree: Tree, place: Place) -> dict[str, Place]:
 
 
 def handoff_of(target: Place) -> Handoff:
-    """Return how others hand over to a place."""
+    """Return the handoff to a place."""
     return handoff_to(target.parent and target.parent.agent, cast(Agent, target.agent))
 
 
 def _transfer_targets(tree: Tree, place: Place) -> Iterator[Place]:
-    """Yield the agent above that an agent may transfer to, and those beside it."""
+    """Yield the agent above to which an agent may transfer, and the siblings."""
     around = place.parent
     if around is None or not place.is_target:
         return

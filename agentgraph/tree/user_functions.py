@@ -1,8 +1,7 @@
-"""Which functions of users a place asks, by the options that have them.
+"""The users' functions that a place calls, by their options.
 
-A function that is known to be async is refused before a sync run begins; one that turns out to be async
-is refused where it is asked (`graph/nodes/asking.py`). Function agents and tools are not asked but run,
-also by sync runs.
+A sync run rejects a function that is known to be async before it starts, and a function that returns an
+awaitable at its call (`graph/nodes/asking.py`). Function agents and tools may be async in sync runs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +16,10 @@ from agentgraph.agents.functions import function_in
 def user_functions(
     own: Iterable[tuple[str, object]], step: Step | None, checks: Sequence[CheckedAgent], retry: Any
 ) -> Iterator[tuple[str, object]]:
-    """Yield the functions that are asked at a place, each with the name of its option.
+    """Yield the users' functions of a place, each with the name of its option.
 
     Args:
-        own: Those of the agent there, as the rules of its kind say.
+        own: The functions of the agent, by the rules of its kind.
         step: The step of a workflow that runs there.
         checks: The checks of the agent.
         retry: The policies of the place.

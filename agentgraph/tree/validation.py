@@ -1,4 +1,4 @@
-"""Finds every fault of a tree before it is compiled, and the names of values that it knows."""
+"""Finds every fault of a tree before compilation, and the names of its values."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ from agentgraph.tree.rules.row import Around
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 MOST_LEVELS = 100
-"""How deep agents may be nested: most functions that walk over a tree are recursive."""
+"""Maximum depth of nested agents, because most functions that walk over a tree are recursive."""
 _RESERVED = frozenset({"end"})  # a keyword of Mermaid, which cannot draw a node of this name
 
 
@@ -59,13 +59,13 @@ def validate(
     middleware: Iterable[Middleware] = (),
     known_as: Mapping[str, str] = AS_THEY_ARE,
 ) -> Tree:
-    """Check a tree and return it laid out.
+    """Check a tree, and return its layout.
 
     Args:
         root: The root of the tree.
-        merged: The names of the values that have a reducer or are local; None if they are not known.
+        merged: The names of the values that have a reducer or are local; None if unknown.
         middleware: LangChain middleware for every chat agent, outside its own.
-        known_as: The names under which threads know agents that have other names now.
+        known_as: The former names of renamed agents, which threads still know.
 
     Raises:
         InvalidAgentError: The tree has faults; the error lists all of them.
@@ -127,7 +127,7 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
 
 
 def _common_faults(agent: Leaf | Composite, checks: Iterable[CheckedAgent]) -> Iterator[str]:
-    """Yield what is wrong with the options that all agents have."""
+    """Yield the faults of the options that all agents have."""
     yield from _name_faults(agent.name)
     if not isinstance(agent.description, str):
         yield f"description={shown(agent.description)} is not a text; say what it is for"
@@ -137,14 +137,14 @@ def _common_faults(agent: Leaf | Composite, checks: Iterable[CheckedAgent]) -> I
 
 
 def _how_to_make(it: object) -> str:
-    """Return how to make an agent of something that is none."""
+    """Return the advice for an object that is not an agent."""
     match it:
         case type() if issubclass(it, BreakLoop | Exit):
             return f"it is a class: write ag.{it.__name__}()"
         case type():
             return "it is a class: build an agent with ag.chat_agent, ag.human, ag.sequential, ..."
         case Handoff():
-            return "a handoff stands in sub_agents= of a chat agent, or in the agents of a swarm"
+            return "a handoff belongs in sub_agents= of a chat agent, or in the agents of a swarm"
         case BaseTool():
             return 'it is a tool: pass it in the tools of ag.chat_agent("name", model, tools=[...])'
         case BaseLanguageModel():
@@ -180,8 +180,8 @@ def _walk(agent: Agent, around: Around = Around()) -> Iterator[tuple[str, Agent,
     in_loop = around.in_loop or kind.loops
     for child in sub_agents(inner):
         if kind.transfers and is_agent(child):
-            beside = _handoffs_around(child, inner, kind, around)
-            yield from _walk(child, Around(where, in_loop, beside, handoff_to(inner, child)))
+            reachable = _handoffs_around(child, inner, kind, around)
+            yield from _walk(child, Around(where, in_loop, reachable, handoff_to(inner, child)))
         else:
             yield from _walk(child, Around(where, in_loop))
     for child in kind.called(inner):
@@ -191,10 +191,10 @@ def _walk(agent: Agent, around: Around = Around()) -> Iterator[tuple[str, Agent,
 def _handoffs_around(
     child: Agent, parent: Leaf | Composite, kind: Kind, around: Around
 ) -> tuple[Handoff, ...]:
-    """Return the agents above a sub-agent and beside it to which it may transfer."""
+    """Return the agents above a sub-agent and its siblings to which it may transfer."""
     peers = [handoff_to(parent, peer) for peer in peers_of(parent, child.name)]
     if kind.is_swarm:
-        return (*peers, *around.beside)
+        return (*peers, *around.reachable)
     returns = cast(ChatAgent, parent).sub_agents_return
     above = () if returns else (around.own or Handoff(agent=parent),)
     return (*above, *peers)
@@ -211,7 +211,7 @@ def _name_faults(name: object) -> Iterator[str]:
 
 
 def _shared_keys(agent: Leaf | Composite, kind: Kind, merged: Container[str]) -> Iterator[str]:
-    """Yield which keys without a reducer several branches or steps write."""
+    """Yield the keys without a reducer that several branches or steps write."""
     each = cast(EachAgent, agent) if kind.has_items and not kind.first_wins else None
     if each is not None and not each.collects:
         for key in dict.fromkeys(written_keys(each.agent)):
@@ -236,7 +236,7 @@ def _shared_keys(agent: Leaf | Composite, kind: Kind, merged: Container[str]) ->
 
 
 def value_names(tree: Tree) -> set[str]:
-    """Return the names of the values that agents write or read, as far as the tree says so.
+    """Return the names of the values that the tree declares.
 
     Those are output keys, names in templates, the values of plans, and the state of middleware.
     """

@@ -53,7 +53,7 @@ def test_check_warns_of_a_part_of_a_value_in_an_instruction(command: Commands) -
     assert (ended.code, ended.out) == (0, "both: no faults\n")
     assert ended.err == (
         "warning: writer: its instruction has {topic.name}, which is sent unchanged; write {topic}, or "
-        "write the part to a value of its own; {{topic.name}} says that the braces are meant\n"
+        "write the part to its own value; write {{topic.name}} to keep the braces\n"
     )
     ended = command("check", "agents.py:writer")
     assert (ended.code, ended.out, ended.err) == (0, "writer: no faults\n", "")

@@ -161,7 +161,7 @@ def built(*edges: tuple[Any, str], **options: Any) -> Any:
 FAULTS: dict[str, tuple[Any, str]] = {
     "two edges": (
         built(("a", "b"), ("a", "c")),
-        "its graph goes on from 'a' at 'b' and 'c' at the same time; pass flat=False",
+        "its graph continues from 'a' at 'b' and 'c' in parallel; pass flat=False",
     ),
     "a join": (
         built(("a", "b"), (["a", "b"], "c")),

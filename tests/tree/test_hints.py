@@ -34,7 +34,7 @@ def test_a_part_of_a_known_value_in_a_template_is_a_hint(option: str, agent: ag.
     assert hints_of(agent) == []
     assert hints_of(WRITTEN, agent) == [
         f"{agent.name}: {option} has {{topic.name}}, which is sent unchanged; write {{topic}}, or "
-        "write the part to a value of its own; {{topic.name}} says that the braces are meant"
+        "write the part to its own value; write {{topic.name}} to keep the braces"
     ]
 
 
@@ -76,6 +76,6 @@ def test_the_tree_runs_and_the_text_is_sent_unchanged() -> None:
 def test_a_scope_of_google_adk_in_a_template_is_a_hint() -> None:
     assert hints_of(writer("For {user:name}, {app:name?}, not {{temp:name}} or {other:name}.")) == [
         f"writer: its instruction has {{{text}}}, which is sent unchanged; write {{name}}: values have "
-        f"no scopes as in google-adk; {{{{{text}}}}} says that the braces are meant"
+        f"no scopes as in google-adk; write {{{{{text}}}}} to keep the braces"
         for text in ("user:name", "app:name?")
     ]

@@ -1,1 +1,1 @@
-"""What a tree checks and reads at its agents: the rules of each kind, and of shared options."""
+"""The rules of each kind of agents, and of shared options: faults, functions, templates and values."""

@@ -41,7 +41,7 @@ from agentgraph.tree.rules.row import NOTHING, Around, Rules
 _ASKS = "HumanInTheLoopMiddleware"
 """LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
 _RULE = ("allowed_decisions", "description", "args_schema", "when")
-"""What a rule of its `interrupt_on` may have."""
+"""The keys of a rule of its `interrupt_on`."""
 
 
 def _faults_of(agent: ChatAgent, around: Around) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _faults_of(agent: ChatAgent, around: Around) -> Iterator[str]:
     yield from middleware_faults(agent.middleware)
     yield from _summary_faults(agent)
     yield from _approval_faults(agent)
-    yield from _tool_faults(agent, around.beside)
+    yield from _tool_faults(agent, around.reachable)
     for name, given in (("peers", agent.peers), ("sticky", agent.sticky)):
         if not isinstance(given, bool):
             yield f"{name}={shown(given)} is neither True nor False"
@@ -91,7 +91,6 @@ def _faults_of(agent: ChatAgent, around: Around) -> Iterator[str]:
 
 
 def _tool_error_faults(option: object) -> Iterator[str]:
-    """Yield what is wrong with `on_tool_error`."""
     kinds = option if isinstance(option, tuple) and option else (option,)
     is_known = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
     if isinstance(option, str):
@@ -106,7 +105,6 @@ def _tool_error_faults(option: object) -> Iterator[str]:
 
 
 def _is_chooser(fn: object) -> bool:
-    """Return whether something is a function that takes a context."""
     if not callable(fn) or isinstance(fn, type) or not gives_one_value(fn):
         return False
     try:
@@ -156,7 +154,7 @@ def _has_kind(agent: ChatAgent, kind: str) -> bool:
 
 
 def _rule_fault(rule: object) -> str | None:
-    """Return what is wrong with a rule of LangChain's `interrupt_on`; None if nothing is."""
+    """Return the fault of a rule of LangChain's `interrupt_on`, or None."""
     if isinstance(rule, bool):
         return None
     if not isinstance(rule, Mapping):
@@ -192,17 +190,17 @@ def _agent_tool_faults(tool: AgentTool) -> Iterator[str]:
 
 
 def _length_faults(named: Iterable[Agent | BaseTool]) -> Iterator[str]:
-    """Yield which tools that are named after agents have names that providers refuse."""
+    """Yield the tools named after agents whose names are too long for providers."""
     names = (each.name for each in named if isinstance(each, BaseTool) or is_agent(each))
     for name in dict.fromkeys(each for each in names if len(each) > LONGEST_TOOL_NAME):
         yield (
             f"the tool {shown(name)}, which has the name of an agent, is {len(name)} characters long; "
             f"providers take at most {LONGEST_TOOL_NAME}; shorten the agent's name, or pass "
-            "handoff(agent, name=...) for one that it hands over to"
+            "handoff(agent, name=...) for a target of transfers"
         )
 
 
-def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
+def _tool_faults(agent: ChatAgent, reachable: Sequence[Handoff]) -> Iterator[str]:
     tools: list[BaseTool] = []
     for given in (*tools_of(agent.middleware), *agent.tools):
         if isinstance(given, Mapping):
@@ -220,7 +218,7 @@ def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
             )
     inside = [handoff_to(agent, each) for each in agent.sub_agents if is_agent(each)]
     names_inside = {each.agent.name for each in inside}
-    around = {each.agent.name: each for each in reversed(beside)}  # the nearest counts
+    around = {each.agent.name: each for each in reversed(reachable)}  # the nearest counts
     targets = [*inside, *(each for name, each in around.items() if name not in names_inside)]
     targets = [
         replace(each, args_schema=None) if arguments_fault(each.args_schema) else each
@@ -270,8 +268,8 @@ def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterato
 
 
 def toolless(model: object) -> Iterator[object]:
-    """Yield the models that take no tools: they lack `bind_tools`, or have LangChain's default one."""
-    from langchain_core.language_models import BaseChatModel  # costly, and trees without models exist
+    """Yield the models that take no tools: without `bind_tools`, or with LangChain's default one."""
+    from langchain_core.language_models import BaseChatModel  # a slow import; some trees have no models
 
     if isinstance(model, RunnableWithFallbacks):
         for each in model.runnables:

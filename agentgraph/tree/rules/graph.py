@@ -1,4 +1,4 @@
-"""The rules of graph agents, nested and laid flat."""
+"""The rules of graph agents, nested and flattened."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -45,7 +45,7 @@ def _faults(agent: GraphAgent, _: Around) -> Iterator[str]:
 
 
 def _stop_faults(graph: object, inside: str = "") -> Iterator[str]:
-    """Yield where a graph, or a graph in its nodes, stops without a question."""
+    """Yield the places at which a graph, or a graph in its nodes, stops without a question."""
     for option in ("interrupt_before", "interrupt_after"):
         if names := getattr(graph, f"{option}_nodes", ()):
             yield (
@@ -59,7 +59,7 @@ def _stop_faults(graph: object, inside: str = "") -> Iterator[str]:
 
 
 def _flat_faults(agent: GraphAgent) -> Iterator[str]:
-    """Yield why the graph of an agent with `flat=True` cannot be laid flat."""
+    """Yield the reasons why the graph of an agent with `flat=True` cannot be flattened."""
     if not isinstance(agent.flat, bool):
         yield f"flat={shown(agent.flat)} is not known; use True or False"
         return
@@ -81,7 +81,7 @@ def _graph_faults(graph: object, builder: Any) -> Iterator[str]:
     if hasattr(graph, "agent"):
         yield "its graph is a compiled tree of agents; put the tree there as it is, or"
     for start, ends in sorted(_several_edges(builder).items()):
-        yield f"its graph goes on from {start!r} at {' and '.join(map(repr, ends))} at the same time;"
+        yield f"its graph continues from {start!r} at {' and '.join(map(repr, ends))} in parallel;"
     for starts, end in sorted(builder.waiting_edges):
         yield f"its graph waits for {' and '.join(map(repr, starts))} before {end!r};"
     if "__root__" in builder.channels:
@@ -94,7 +94,7 @@ def _graph_faults(graph: object, builder: Any) -> Iterator[str]:
 
 
 def _several_edges(builder: Any) -> dict[str, list[str]]:
-    """Return the nodes with several static edges, which are all taken."""
+    """Return the nodes with several static edges, which LangGraph takes all at once."""
     ends: dict[str, list[str]] = {}
     for start, end in sorted(builder.edges):
         ends.setdefault(start, []).append(end)

@@ -1,4 +1,4 @@
-"""The faults of how others hand over to the sub-agents of a chat agent or a swarm."""
+"""The faults of the handoffs to the sub-agents of a chat agent or a swarm."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,17 +9,18 @@ from agentgraph.agents.limits import word_faults
 from agentgraph.safe_repr import shown
 from agentgraph.tree.rules.options import LONGEST_TOOL_NAME, arguments_fault, shown_name
 
-_TOOL_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_TOOL_NAME}}}")  # what all providers take
+_TOOL_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_TOOL_NAME}}}")  # accepted by all providers
 
 
 def handoff_faults(given: Iterable[Handoff]) -> Iterator[str]:
-    """Yield what is wrong with how others hand over to the sub-agents of an agent."""
+    """Yield the faults of the handoffs to the sub-agents of an agent."""
     for each in given:
         if not is_agent(each.agent):
             continue  # reported at the place of the agent
         to = f"the handoff to {shown_name(each.agent)}"
         if each.name is not None and not _is_tool_name(each.name):
-            yield f"{to}: name={shown(each.name)} is no name of a tool; use letters, digits, _ and -"
+            wrong = f"name={shown(each.name)} is not a valid tool name"
+            yield f"{to}: {wrong}; use letters, digits, _ and -"
         if not isinstance(each.description, str | None):
             yield f"{to}: description={shown(each.description)} is not a text"
         if each.context is not None:

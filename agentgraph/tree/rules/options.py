@@ -1,4 +1,4 @@
-"""The faults of options that agents of several kinds have."""
+"""The faults of options shared by several kinds of agents."""
 
 from collections.abc import Container, Iterator, Sequence
 from datetime import timedelta
@@ -28,17 +28,17 @@ from agentgraph.safe_repr import LONGEST, cut, printable, shown
 from agentgraph.tree.rules.row import Around
 
 LONGEST_TOOL_NAME = 64
-"""How many characters providers take as the name of a tool."""
+"""Maximum number of characters that providers accept in the name of a tool."""
 
 
 def shown_name(agent: Agent) -> str:
-    """Return the name of an agent for messages, which may be no name."""
+    """Return the name of an agent for messages, even if the name is invalid."""
     name: object = agent.name
     return printable(cut(name, LONGEST)) if isinstance(name, str) else shown(name)
 
 
 def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Iterator[str]:
-    """Yield what is wrong with `retry` and `timeout`."""
+    """Yield the faults of `retry` and `timeout`."""
     retry = agent.retry
     several = retry if isinstance(retry, Sequence) and not hasattr(retry, "max_attempts") else [retry]
     if retry is not None and not all(hasattr(each, "max_attempts") for each in several):
@@ -57,7 +57,7 @@ def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Itera
 
 
 def cache_faults(policy: Caching) -> Iterator[str]:
-    """Yield what is wrong with `cache_policy`."""
+    """Yield the faults of `cache_policy`."""
     if policy is None:
         return
     if not (hasattr(policy, "key_func") and hasattr(policy, "ttl")):
@@ -93,7 +93,7 @@ def history_faults(history: object) -> Iterator[str]:
 
 
 def arguments_fault(schema: ArgsSchema) -> str | None:
-    """Return what is wrong with an `args_schema`; None if nothing is."""
+    """Return the fault of an `args_schema`, or None."""
     if schema is None:
         return None
     if fault := schema_fault(cast(ResponseSchema, schema)):
@@ -109,7 +109,7 @@ def arguments_fault(schema: ArgsSchema) -> str | None:
 
 
 def is_name(model: object) -> bool:
-    """Return whether something can be the name of a model."""
+    """Return whether a value can be the name of a model."""
     return isinstance(model, str) and bool(model.strip())
 
 
@@ -129,7 +129,7 @@ def source_faults(option: str, source: object) -> Iterator[str]:
 
 
 def sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent, _: Around) -> Iterator[str]:
-    """Yield what is wrong with the sub-agents of a composite."""
+    """Yield the faults of the sub-agents of a composite."""
     if not agent.sub_agents:
         yield f"a {kind_of(agent).name} needs at least one sub-agent"
 
@@ -137,11 +137,11 @@ def sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent, _: Arou
 def input_faults(
     template: object, what: str, name: str, depends_on: DependsOn, keyed: Container[str] = ()
 ) -> Iterator[str]:
-    """Yield what is wrong with the input of a step or an item.
+    """Yield the faults of the input of a step or an item.
 
     Args:
         template: The input.
-        what: What it is, for messages.
+        what: The name of the input for messages.
         name: The name of the step.
         depends_on: The dependencies of all steps.
         keyed: The names of the steps with an output key.
@@ -176,7 +176,7 @@ def input_faults(
 
 
 def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:
-    """Return why the input of a step cannot use the result of another step; None if it can."""
+    """Return the reason why a step's input cannot use the result of a step; None if it can."""
     if name in upstream(depends_on, step):
         return None
     if name not in depends_on:
@@ -188,11 +188,11 @@ def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:
 
 
 def history_asked(agent: ChatAgent | FunctionAgent | GraphAgent) -> list[tuple[str, object]]:
-    """Return the function that chooses what an agent sees, if it has one."""
+    """Return the function that selects the messages for an agent, if it has one."""
     return [("history", history_function(agent.history))]
 
 
 def cache_asked(agent: FunctionAgent | GraphAgent) -> list[tuple[str, object]]:
-    """Return the function that makes the key of what is cached, if it has one."""
+    """Return the function that makes the key of a cached result, if it has one."""
     policy = agent.cache_policy
     return [] if policy is None else [("key_func", policy.key_func)]

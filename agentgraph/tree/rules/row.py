@@ -1,4 +1,4 @@
-"""A row of the rules: what a tree asks of the agents of one kind."""
+"""A row of the rules: those of one kind of agents."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ NOTHING: Any = None
 
 
 class Around(NamedTuple):
-    """What encloses an agent.
+    """The surroundings of an agent.
 
     Attributes:
         where: The names of the enclosing agents, for messages: "report/refine".
         in_loop: Whether it can break out of an enclosing loop.
-        beside: The agents above it and beside it that it may transfer to.
-        own: How others hand over to it; None where it is no sub-agent.
+        reachable: The agents above it and its siblings to which it may transfer.
+        own: The handoff to it; None unless it is a sub-agent.
     """
 
     where: str = ""
     in_loop: bool = False
-    beside: tuple[Handoff, ...] = ()
+    reachable: tuple[Handoff, ...] = ()
     own: Handoff | None = None
 
 
 class OutlinedAgent(NamedTuple):
-    """What an outline tells of an agent.
+    """The properties of an agent in an outline.
 
     Attributes:
         name: Its name.
@@ -56,16 +56,16 @@ def _function(former: OutlinedAgent) -> FunctionAgent:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a tree asks of the agents of one kind; what is left out, such an agent has not.
+    """The rules of one kind of agents; by default an agent has no faults, functions and templates.
 
     Attributes:
-        faults: Returns its faults, each with the way out, without the name of the agent. Its name,
+        faults: Returns its faults, each with the remedy, without the name of the agent. Its name,
             description, limits and output key are checked already.
-        asked: Returns the functions of users that are called for it, each with the name of its option.
+        asked: Returns the users' functions that are called for it, each with the name of its option.
         texts: Returns its templates, each with a word for it.
         values: Returns the values of the run that its options name, without its output key.
-        former: Makes an agent of this kind that does nothing, for the run paths of a tree of which only
-            the outline is left.
+        former: Makes an agent of this kind that does nothing, for the run paths of a former tree of
+            which only the outline is left.
     """
 
     faults: Callable[[Any, Around], Iterable[str]] = _no_faults
