@@ -229,8 +229,8 @@ def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():
     run = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False
     )
-    install = "watching a run needs the package rich: pip install 'agentgraph[live]'"
-    agui = "agentgraph.agui needs the package ag-ui-protocol: pip install 'agentgraph[agui]'"
+    install = "watching a run needs the package rich; run pip install 'agentgraph[live]'"
+    agui = "agentgraph.agui needs the package ag-ui-protocol; run pip install 'agentgraph[agui]'"
     assert (run.stdout, run.stderr) == (f"[]\n{install}\n[]\n{agui}\n", "")
 
 

@@ -68,6 +68,7 @@ LEFT = {*PARTS} - {
     "agentgraph/cli/",
     "agentgraph/events/",
     "agentgraph/reports/",
+    "agentgraph/show/",
     "agentgraph/skills/",
     "agentgraph/testing/",
     "agentgraph/tree/",

@@ -1,7 +1,7 @@
-"""The state of each agent during a run: running, waiting or done, and what it said last.
+"""The state of each agent during a run: running, waiting or done, and its last text.
 
-An `Activity` is fed with events and with parts of LangGraph's stream mode "tasks", each with its time;
-it reads no clock itself. Another thread may read its rows while it is fed.
+An `Activity` receives events and parts of LangGraph's stream mode "tasks", each with its time; it reads
+no clock itself. Another thread may read its rows at the same time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,16 +16,16 @@ from agentgraph.tree.addresses import Cursor, address, as_cursor, cursor_at, par
 from agentgraph.tree.places import Place, Tree
 
 StreamPart = Mapping[str, Any]
-"""A part of LangGraph's stream, or what is in it."""
+"""A part of LangGraph's stream, or the data of a part."""
 Ending = Literal["done", "asks", "failed", "stopped"]
 State = Literal["not run", "waiting", "running"] | Ending
 
 _ENDINGS: dict[str, Ending] = {"interrupted": "asks", "error": "failed"}
-"""The state of an agent after an event of a kind; after all other kinds "done"."""
+"""The state of an agent after an event, by its kind; "done" after all other kinds."""
 _MOST_ITEMS = 20
-"""How many items of an `each`, or calls of a function's agent, have rows of their own at a time."""
+"""Maximum number of rows for items of an `each`, or for calls of a function's agent, at a time."""
 _KEPT = 2000
-"""How many characters of an agent's last text are kept."""
+"""Maximum number of characters stored of an agent's last text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +36,16 @@ class Row:
         outline: The lines of the outline before the name: `│  ├─ `.
         name: The agent's name.
         kind: The kind of agent, in one word.
-        state: "waiting" agents have not begun yet, "not run" agents never will; an agent that "asks"
+        state: "waiting" agents have not started yet, "not run" agents never will; an agent that "asks"
             waits for a person.
-        runs: How often it has begun.
-        iteration: The iteration of a loop, counted from 1: `2 of 5`; of the agent of an `each` how many
-            of the items that have begun are done: `3 of 8 done`; empty for other agents.
+        runs: The number of its activations.
+        iteration: The iteration of a loop, counted from 1: `2 of 5`; for the agent of an `each`, the
+            number of started items that are done: `3 of 8 done`; empty for other agents.
         seconds: The running time of all its runs; for a composite the time by the clock, not the
             sum. None if unknown.
-        tokens_in: The input tokens of its messages; for a composite those of all agents inside.
+        tokens_in: The input tokens of its messages; for a composite, those of all agents inside.
         tokens_out: The output tokens of its messages.
-        text: Its last text or action; of a reply that is being streamed, the end.
+        text: Its last text or action; for a streamed reply, the end of the text so far.
         is_growing: Whether the text is still being streamed.
     """
 
@@ -77,12 +77,12 @@ class Activity:
         self._tasks: dict[str, str] = {}
 
     def feed(self, part: StreamPart, now: float) -> bool:
-        """Take a part of LangGraph's stream; return whether it changed the state of a place.
+        """Process a part of LangGraph's stream; return whether it changed the state of a place.
 
-        In the mode "tasks", the part for a node that begins has the node's input, whose `position`
-        gives the address; the part for a node that ends has its writes, whose `position` gives the
-        next one. Two kinds of tasks are skipped: those that run lanes (the nodes of the lanes are
-        streamed, too), and those of foreign graphs.
+        In the mode "tasks", the part for the start of a node has the node's input, whose `position`
+        determines the address; the part for the end of a node has its writes, whose `position`
+        determines the next address. Two kinds of tasks are skipped: those that run lanes (the nodes of
+        the lanes are streamed, too), and those of users' LangGraph graphs.
         """
         if part["type"] != "tasks" or self._tree.is_foreign(part["ns"]):
             return False
@@ -138,7 +138,7 @@ class Activity:
                 self._close(each, now, ending)
 
     def add(self, event: AgentEvent, now: float) -> None:
-        """Take an event: its text, its tokens, and the failure if it is an error."""
+        """Process an event: its text, its tokens, and the failure if it is an error."""
         activation = parse_address(self._tree, event.address)
         if activation is None:
             return
@@ -151,7 +151,7 @@ class Activity:
             self.ended(event.address, now, "failed")
 
     def recall(self, turn: Sequence[str | AgentEvent]) -> None:
-        """Take what happened in a turn before it was watched; the times of that are unknown.
+        """Process the earlier part of a turn, before it was watched; its times are unknown.
 
         Args:
             turn: Its events, and the addresses of activations that ended, in order.
@@ -170,14 +170,14 @@ class Activity:
             self._recall(at, "asks")
 
     def _ending(self, event: AgentEvent) -> Ending:
-        """Return the state of an agent after an event; a failed agent that speaks is still failed."""
+        """Return the state of an agent after an event; a message does not end a failure."""
         if event.kind in _ENDINGS:
             return _ENDINGS[event.kind]
         activation = parse_address(self._tree, event.address)
         return "failed" if activation and self._states[activation[0]].ending == "failed" else "done"
 
     def _recall(self, at: str, ending: Ending) -> None:
-        """Set the state of an activation and, until later events say more, of all that enclose it."""
+        """Set the state of an activation and, until later events, of all enclosing ones."""
         activation = parse_address(self._tree, at)
         if activation is None:
             return
@@ -191,7 +191,7 @@ class Activity:
             record.recall(each, ending)
 
     def finish(self, now: float, *, failed: bool = False) -> None:
-        """End the run: what still runs has stopped, or failed if it encloses an agent that failed."""
+        """End the run: running agents have stopped, or failed if an agent inside failed."""
         broken = [place for place, record in self._states.items() if record.ending == "failed"]
         enclosing = {step for place in broken for step in places_to(place)} if failed else set()
         for record, _ in reversed(self._open.values()):
@@ -208,8 +208,8 @@ class Activity:
     def rows(self, now: float) -> list[Row]:
         """Return a row for each place, in the order of the tree.
 
-        Below the agent of an `each` there is one for each of its items that runs, asks or has failed;
-        below an agent that a function runs one for each call.
+        Below the agent of an `each` there is a row for each item that runs, asks or has failed; below
+        an agent that a function runs there is a row for each call.
         """
         asking = set(self._asking.copy().values())
         root = self._states[self._tree.root]
@@ -220,7 +220,7 @@ class Activity:
         return rows
 
     def running(self, now: float) -> list[tuple[str, float]]:
-        """Return the innermost addresses that run, each with its seconds so far."""
+        """Return the innermost running addresses, each with its seconds so far."""
         open_ = list(self._open.items())
         begun = {at: since for at, (record, since) in open_ if record.place.is_node}
         return [(at, now - since) for at, since in begun.items() if not _inner(at, begun)]
@@ -306,7 +306,7 @@ class _PlaceState:
             self.iteration = cursor[len(self.place.counts)] + 1
 
     def open(self, at: str, now: float) -> None:
-        """Begin a run; the clock runs while at least one run is open."""
+        """Start a run; the clock runs while at least one run is open."""
         self._begun.add(at)
         if _has_rows(self.place):
             self._items[at] = _ItemState(now)
@@ -334,7 +334,7 @@ class _PlaceState:
             self._items[at].ending = ending
 
     def add_to_item(self, at: str, event: AgentEvent) -> None:
-        """Keep the text of an event for the row of an item."""
+        """Store the text of an event for the row of an item."""
         if at in self._items and not event.partial:
             self._items[at].text = shown_text(event)[:_KEPT]
 
@@ -357,7 +357,7 @@ class _PlaceState:
         return rows
 
     def add(self, event: AgentEvent) -> None:
-        """Keep the text of an event; a chunk is appended to the chunks before it."""
+        """Store the text of an event; a chunk is appended to the chunks before it."""
         if not event.partial:
             self.text, self._text_id, self._is_growing = shown_text(event)[:_KEPT], event.id, False
         elif event.text:
@@ -366,7 +366,7 @@ class _PlaceState:
             self._is_growing = True
 
     def state(self, asks: bool, is_over: bool = False) -> State:
-        """Return the state; once the run `is_over`, what has not begun never will."""
+        """Return the state; after the run, waiting agents have not run."""
         if self._running:
             return "running"
         return "asks" if asks else self.ending or ("not run" if is_over else "waiting")
@@ -396,13 +396,13 @@ class _PlaceState:
 
 
 def _run_at(place: Place, cursor: Cursor) -> str:
-    """Return the address of what runs at a place; a swarm is one run, whatever its hand-overs."""
+    """Return the address of the run at a place; a swarm is one run over all its transfers."""
     own = cursor[: len(place.counts)]
     return address(place, (*own[:-1], ()) if place.kind.is_swarm else own)
 
 
 def _has_rows(place: Place) -> bool:
-    """Return whether a place has rows of its own for what runs there: items, or calls of a function."""
+    """Return whether a place has rows for its items or for calls of a function."""
     return place.is_item or place.is_run
 
 

@@ -1,7 +1,7 @@
 """Decides whether a drawing runs from left to right or from top to bottom, by its estimated width.
 
-Mermaid lays a drawing out in ranks: what follows a part is in a later rank. From left to right each
-rank is a column, and a chain is as wide as all its labels together; from top to bottom it is a row.
+Mermaid lays a drawing out in ranks: the successors of a part are in later ranks. From left to right
+each rank is a column, and a chain is as wide as all its labels; from top to bottom it is a row.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from agentgraph.show.sketch import Line, Sketch, SketchNode
 Direction = Literal["LR", "TD"]
 
 MOST_WIDTH = 960
-"""How many pixels fit on a page, in a README or a notebook."""
+"""Maximum width in pixels that fits on a page, in a README or a notebook."""
 _CHARACTER, _LINE, _GAP, _MARGIN = 9, 22, 50, 16
 
 
@@ -25,11 +25,11 @@ class _Size(NamedTuple):
 
 
 def direction_of(sketch: Sketch, labels: Mapping[str, str]) -> Direction:
-    r"""Return the direction of a drawing: left to right where it fits, else top to bottom.
+    r"""Choose the direction of a drawing: left to right if it fits, otherwise top to bottom.
 
     The width is that of the labels at about nine pixels a character, with gaps of 50 pixels between
-    ranks, boxes measured by what is in them. It fits up to 960 pixels. If it fits in neither direction,
-    the narrower one is taken.
+    ranks; boxes have the size of their contents. It fits up to 960 pixels. If it fits in neither
+    direction, the narrower one is chosen.
 
     >>> from agentgraph.show.sketch import Line, SketchNode, Sketch
     >>> from agentgraph.show.drawn_kinds import Drawn
@@ -55,7 +55,6 @@ def direction_of(sketch: Sketch, labels: Mapping[str, str]) -> Direction:
 def _size(
     parts: Sequence[SketchNode], lines: Sequence[Line], labels: Mapping[str, str], is_wide: bool
 ) -> _Size:
-    """Return the size of parts that are laid out together."""
     sizes = {part.key: _part_size(part, lines, labels, is_wide) for part in parts}
     inner = [line for line in lines if line.source in sizes and line.target in sizes]
     ranks: dict[int, list[_Size]] = {}
@@ -88,7 +87,7 @@ def _part_size(
 
 
 def _ranks(keys: Iterable[str], lines: Sequence[Line]) -> dict[str, int]:
-    """Return the rank of each part: one more than the highest before it, without the ways back."""
+    """Return the rank of each part: one more than the highest before it, ignoring edges back."""
     after: dict[str, list[str]] = {key: [] for key in keys}
     for line in lines:
         after[line.source].append(line.target)

@@ -1,7 +1,7 @@
 """Draws compiled graphs as Mermaid text, SVG and HTML: a node for each agent that runs.
 
-Each kind of agent has a shape and colours of its own (`styles.py`); agents that run others side by side
-are boxes, and a loop is the edge that leads back, with its name.
+Each kind of agent has its own shape and colours (`styles.py`). Agents that run others in parallel are
+boxes, and a loop is the edge that leads back, with its name.
 """
 
 import re
@@ -28,10 +28,10 @@ from agentgraph.tree.layout import is_drawable
 
 _DRAWN_ENDS = {START: '(("start"))', END: '((("end")))'}
 _MOST_PARTS = 48
-"""The most nodes, boxes and edges of a drawing of which Jupyter is given an SVG."""
+"""Maximum number of nodes, boxes and edges of a drawing for which Jupyter gets an SVG."""
 _LONGEST_LABEL, _LONGEST_ID = 60, 80
 _SPELLED = frozenset('"#<>&`*%$\\')
-"""The characters that mean something to Mermaid in a label."""
+"""The characters with a meaning in Mermaid's labels."""
 
 
 def mermaid(graph: Graph, *, xray: bool = True, visits: Iterable[Visit] | None = None) -> str:
@@ -52,20 +52,20 @@ def mermaid(graph: Graph, *, xray: bool = True, visits: Iterable[Visit] | None =
         ...
     ```
 
-    A dotted edge is conditional; an edge back in a loop says the loop's name. Branches, steps and
+    A dotted edge is conditional; an edge back in a loop has the loop's name. Branches, steps and
     agents as tools are drawn in a box. The drawing runs from left to right if that fits a page.
 
     Args:
         graph: A graph made by `compile_agent`, or one that has such a graph as a node.
-        xray: Whether to draw what nodes run inside them: branches, steps, agents as tools, graphs.
-        visits: What a thread has visited, from `Runner.visits`. Then each node says how often it ran,
-            how long, and with how many tokens; what never ran is pale.
+        xray: Whether to draw the insides of nodes: branches, steps, agents as tools, graphs.
+        visits: The visits of a thread, from `Runner.visits`. With them each node shows its number of
+            runs, their time and their tokens; nodes that never ran are pale.
     """
     return picture(graph, xray=xray, visits=visits).text
 
 
 def picture(graph: Graph, *, xray: bool = True, visits: Iterable[Visit] | None = None) -> "Picture":
-    """Return the picture of a compiled graph: Jupyter displays it, and it can be saved as SVG or HTML.
+    """Return the picture of a compiled graph, for Jupyter or to save as SVG or HTML.
 
     ```
     picture(runner_graph, visits=runner.visits("monday"))
@@ -73,8 +73,8 @@ def picture(graph: Graph, *, xray: bool = True, visits: Iterable[Visit] | None =
 
     Args:
         graph: A graph made by `compile_agent`, or one that has such a graph as a node.
-        xray: Whether to draw what nodes run inside them: branches, steps, agents as tools, graphs.
-        visits: What a thread has visited, from `Runner.visits`, to draw its run on the graph.
+        xray: Whether to draw the insides of nodes: branches, steps, agents as tools, graphs.
+        visits: The visits of a thread, from `Runner.visits`, to draw its run on the graph.
     """
     drawn = sketch(graph, xray=xray)
     figures = None if visits is None else figures_of(visits)
@@ -93,7 +93,7 @@ class Picture:
         text: The Mermaid text.
         name: The name of the graph.
         kinds: The classes of the text that a legend explains.
-        parts: How many nodes, boxes and edges it has.
+        parts: The number of nodes, boxes and edges.
     """
 
     text: str
@@ -102,29 +102,29 @@ class Picture:
     parts: int
 
     def svg(self) -> str:
-        """Return the drawing as an SVG with a legend. Making it takes seconds.
+        """Return the drawing as an SVG with a legend; the rendering takes seconds.
 
         Raises:
-            AgentGraphError: The package mermaidx is missing, the extra `svg`.
+            AgentGraphError: The package mermaidx (the extra `svg`) is missing.
         """
         return as_svg(self.text, self.kinds)
 
     def html(self, caption: str = "") -> str:
-        """Return the drawing as one HTML page, which loads nothing. Making it takes seconds.
+        """Return the drawing as a self-contained HTML page; the rendering takes seconds.
 
         Args:
-            caption: What to say below the name of the graph.
+            caption: The text below the name of the graph.
 
         Raises:
-            AgentGraphError: The package mermaidx is missing, the extra `svg`.
+            AgentGraphError: The package mermaidx (the extra `svg`) is missing.
         """
         return as_page(self.svg(), self.name, caption)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """Return the drawing for Jupyter, which renders Mermaid; with mermaidx also as an SVG.
 
-        The SVG is for pages that cannot render Mermaid. Making it takes seconds, so larger drawings
-        (over 48 nodes, boxes and edges) have none.
+        The SVG is for pages that cannot render Mermaid. The rendering takes seconds, so larger drawings
+        (over 48 nodes, boxes and edges) have no SVG.
         """
         bundle = {"text/plain": self.text, "text/vnd.mermaid": self.text}
         may_be_made = self.parts <= _MOST_PARTS and can_render()
@@ -132,7 +132,7 @@ class Picture:
 
 
 def mime_bundle(agent: Agent) -> dict[str, str]:
-    """Return how Jupyter displays an agent: its tree as text, and a drawing of its graph.
+    """Return the representations of an agent for Jupyter: its tree as text, and a drawing.
 
     If the agent has faults, the faults are displayed instead. Nothing is sent over the network.
 
@@ -150,11 +150,11 @@ def mime_bundle(agent: Agent) -> dict[str, str]:
 
 
 def drawings(graph: Graph, *, visits: Iterable[Visit] | None = None) -> dict[str, str]:
-    """Return the picture of a graph by MIME type, as `display(drawings(graph), raw=True)` takes it.
+    """Return the picture of a graph by MIME type, for `display(drawings(graph), raw=True)`.
 
     Args:
         graph: A graph made by `compile_agent`, or one that has such a graph as a node.
-        visits: What a thread has visited, to draw its run on the graph.
+        visits: The visits of a thread, to draw its run on the graph.
 
     Returns:
         The drawing under "text/plain" and "text/vnd.mermaid", and mostly under "image/svg+xml".
@@ -163,7 +163,7 @@ def drawings(graph: Graph, *, visits: Iterable[Visit] | None = None) -> dict[str
 
 
 def _label(part: SketchNode, figures: Mapping[str, Figures]) -> str:
-    """Return the label of a part: its name, and its figures, in a line of their own in a node."""
+    """Return the label of a part: its name and its figures, on a separate line in a node."""
     name = cut(part.label, _LONGEST_LABEL)
     if (its := figures.get(part.drawn.node)) is None:
         return name
@@ -173,7 +173,6 @@ def _label(part: SketchNode, figures: Mapping[str, Figures]) -> str:
 def _lines(
     drawn: Sketch, labels: Mapping[str, str], direction: Direction, idle: Collection[str]
 ) -> Iterator[str]:
-    """Yield the lines of the Mermaid text."""
     yield f"graph {direction}"
     within = "LR" if direction == "LR" else "TB"
     for part in drawn.parts:
@@ -192,7 +191,7 @@ def _part_lines(
 ) -> Iterator[str]:
     """Yield the lines of a part.
 
-    Mermaid lays out a box that has a direction by itself, so a box with an anchor gets none.
+    Mermaid lays out a box with a direction separately, so a box with an anchor gets no direction.
     """
     indent, label = "    " * (part.key.count(":") + 1), _escaped(labels[part.key])
     if not part.inside:
@@ -209,7 +208,7 @@ def _part_lines(
 
 
 def _styles(drawn: Sketch, idle: Collection[str]) -> Iterator[str]:
-    """Yield the lines that say how nodes, boxes and edges look: only of the kinds that there are."""
+    """Yield the style lines of nodes, boxes and edges, only for kinds in the drawing."""
     boxes: dict[str, list[str]] = {}
     for part in drawn.all():
         if part.inside:
@@ -233,7 +232,7 @@ def _styles(drawn: Sketch, idle: Collection[str]) -> Iterator[str]:
 def _kinds(drawn: Sketch, idle: Collection[str]) -> tuple[str, ...]:
     """Return the classes of a drawing that its legend explains, in the order of the looks.
 
-    A kind that has nodes and boxes is explained by its node.
+    A kind with nodes and boxes is explained by its node.
     """
     nodes = {part.drawn.kind for part in drawn.all() if not part.inside}
     boxes = {part.drawn.kind for part in drawn.all()} - nodes
@@ -248,7 +247,7 @@ def _number(drawn: Sketch) -> int:
 
 
 def _id(key: str) -> str:
-    """Return an id that Mermaid can read: the node's name, with other characters escaped."""
+    """Return an id for Mermaid: the node's name, with other characters escaped."""
     if key in _DRAWN_ENDS:
         return key
     plain = re.sub(r"[^A-Za-z0-9_.]", lambda char: f"_{ord(char[0]):x}_", key.replace(":", "."))
@@ -258,9 +257,9 @@ def _id(key: str) -> str:
 
 
 def _escaped(label: str) -> str:
-    """Return a label that Mermaid and the SVG made of it can hold; the rest is spelled out.
+    """Escape a label for Mermaid and its SVG; characters with a meaning become codes.
 
-    Each line of it is a line of the node.
+    Each line of the label is a line of the node.
     """
     return "<br/>".join(map(_escaped_line, label.split("\n")))
 

@@ -21,13 +21,12 @@ Inside = Callable[[object], dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a node or a box stands for.
+    """The meaning of a node or a box.
 
     Attributes:
         kind: Its kind, a key of `STYLES`.
-        node: The name of its node in the tree that is drawn; empty if it has none there.
-        place: The place of its agent; None in a graph that no tree has made, and for a box that is one
-            lane.
+        node: The name of its node in the drawn tree; empty if it has no node there.
+        place: The place of its agent; None in a graph without a tree, and for a box that is one lane.
         tree: The tree of the place.
     """
 
@@ -38,7 +37,7 @@ class Drawn:
 
 
 def boxes_of(keys: Iterable[str]) -> set[str]:
-    """Return the boxes of a drawing: all that is before a colon in the keys of its nodes.
+    """Return the boxes of a drawing: all prefixes before a colon in the keys of its nodes.
 
     >>> sorted(boxes_of(["write", "review:facts:find"]))
     ['review', 'review:facts']
@@ -47,10 +46,10 @@ def boxes_of(keys: Iterable[str]) -> set[str]:
 
 
 def drawn_kinds(graph: Graph, keys: Collection[str]) -> dict[str, Drawn]:
-    """Return what each node and each box of a drawing stands for.
+    """Return the meaning of each node and each box of a drawing.
 
     Args:
-        graph: The graph that is drawn.
+        graph: The drawn graph.
         keys: The keys of the nodes in LangGraph's drawing, such as `review:facts:find`.
     """
     boxes, inside = boxes_of(keys), cache(_subgraphs)
@@ -73,7 +72,7 @@ def _drawn(graph: object, key: str, every: set[str], is_box: bool, inside: Insid
 
 
 def _graph_around(graph: object, around: Iterable[str], inside: Inside) -> object:
-    """Return the innermost graph that is not a lane, on the way to a node; None if it is unknown."""
+    """Return the innermost graph around a node that is not a lane; None if it is unknown."""
     for name in around:
         if not isinstance(graph, RootGraph):
             graph = inside(graph).get(name)
@@ -83,7 +82,7 @@ def _graph_around(graph: object, around: Iterable[str], inside: Inside) -> objec
 
 
 def _subgraphs(graph: object) -> dict[str, object]:
-    """Return the graphs that are drawn in the nodes of a graph, by node."""
+    """Return the graphs drawn in the nodes of a graph, by node."""
     return dict(graph.get_subgraphs()) if isinstance(graph, Pregel) else {}
 
 
@@ -97,16 +96,16 @@ def _kind_of_node(place: Place, node: str) -> str:
 
 
 def back_edges(edges: Iterable[Ends], drawn: Mapping[str, Drawn]) -> dict[Ends, str]:
-    """Return the edges that lead back to the beginning of a loop, with what to say of them.
+    """Return the edges that lead back to the start of a loop, with their labels.
 
-    One edge of each loop has its name, and how often it repeats at most; the others have no text. An
+    One edge of each loop has its name and its maximum number of iterations; the others have no text. An
     edge that may also be a transfer, or a chat agent's next round, counts only if a loop has no other.
 
-    If it leads back in two loops, it says so in two lines.
+    An edge that leads back in two loops has a label of two lines.
 
     Args:
         edges: The edges.
-        drawn: What their ends stand for.
+        drawn: The meanings of their ends.
     """
     sure: dict[Place, list[Ends]] = {}
     possible: dict[Place, list[Ends]] = {}
@@ -127,7 +126,7 @@ def back_edges(edges: Iterable[Ends], drawn: Mapping[str, Drawn]) -> dict[Ends, 
 
 
 def _repeated(source: Drawn, target: Drawn) -> Iterator[Place]:
-    """Yield the places that begin again where an edge leads from one node to another."""
+    """Yield the places that start again after an edge from one node to another."""
     place, tree, last = source.place, source.tree, target.place
     while place is not None and tree is not None and last is not None:
         is_repeated = place.kind.loops or place.repeats
@@ -159,7 +158,7 @@ def _is_unclear(source: Drawn, target: Drawn) -> bool:
 
 
 def _repeats(place: Place) -> str:
-    """Return what is said of an edge that leads back: `↻ refine, at most 3`."""
+    """Return the label of an edge that leads back: `↻ refine, at most 3`."""
     if not place.kind.loops:
         return "↻ checked" if place.is_node else f"↻ {place.given_name}, checked"
     limit = getattr(place.agent, "max_iterations", None)

@@ -1,4 +1,4 @@
-"""How an agent of each kind is shown: a row for each, in one closed `match`, and the table of looks."""
+"""The appearance of each kind of agents: one row per kind, in one closed `match`, and the styles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ STYLES = MappingProxyType(
         "chat": Style("chat", ("(", ")"), "#ede9fe", "#7c3aed", hides_rounds=True),
         "tools": Style("tools", ("([", "])"), "#faf5ff", "#a78bfa", "#fdfaff"),
         "middleware": Style(
-            "middleware", ("[", "]"), "#faf5ff", "#a78bfa", node_border="stroke-dasharray:4 3"
+            "middleware", ("[", "]"), "#faf5ff", "#a78bfa", node_outline="stroke-dasharray:4 3"
         ),
         "function": Style("function", ("[", "]"), "#dbeafe", "#2563eb", "#f5f9ff"),
         "person": Style("person", ("[/", "/]"), "#fef3c7", "#d97706", padding=50),
@@ -61,7 +61,7 @@ STYLES = MappingProxyType(
         ENDS: Style("", ("((", "))"), "#e5e7eb", "#6b7280", padding=10),
     }
 )
-"""The looks by kind."""
+"""The styles by kind."""
 
 
 def _writes(agent: object) -> str:
@@ -71,11 +71,11 @@ def _writes(agent: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Appearance:
-    """How the agents of one kind are shown.
+    """The appearance of the agents of one kind.
 
     Attributes:
         style: The style of their nodes in drawings, a key of `STYLES`; empty if they have no node.
-        options: Returns what an outline says of an agent after the word for its kind.
+        options: Returns the text of an outline about an agent, after the word for its kind.
     """
 
     style: str = ""
@@ -83,7 +83,7 @@ class Appearance:
 
 
 def appearance_of(kind: PlaceKind) -> Appearance:
-    """Return how agents of a kind are shown; see `agents.kinds` for the words."""
+    """Return the appearance of a kind of agents; see `agents.kinds` for the words."""
     match kind:
         case "chat":
             return Appearance("chat")

@@ -1,4 +1,4 @@
-"""The legend of a drawing: for each kind a small node or box that looks like it, with its name."""
+"""The legend of a drawing: a small node or box for each kind, in its style, with its name."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ from agentgraph.show.kinds import STYLES
 from agentgraph.show.styles import BOX, INK, LINE, LOOP, LOOP_CLASS, LOOP_WORD, PALE
 
 _CHARACTER, _PADDING, _HEIGHT, _GAP, _TOP = 7.2, 20, 24, 8, 20
-"""The width of a character, what an entry is wider than its word, its height, and the space around."""
+"""The width of a character, the padding and height of an entry, and the space around it, in pixels."""
 _LEAST_WIDTH = 420
-"""A narrow drawing may become this wide, for a legend of few rows."""
+"""Width in pixels to which a narrow drawing may grow, so that its legend has few rows."""
 _SLANT = 8
 _SLANTED = ("[//]", "[/\\]", "[\\/]", "{{}}", "{}")
-"""The shapes that are wider than a rectangle around the same word."""
+"""The shapes wider than a rectangle around the same word."""
 
 
 def legend(kinds: Sequence[str], x: float, y: float, width: float) -> tuple[str, float, float]:
@@ -19,8 +19,8 @@ def legend(kinds: Sequence[str], x: float, y: float, width: float) -> tuple[str,
 
     Args:
         kinds: The classes to explain: kinds, kinds with `_box`, "loop" and "pale".
-        x: Where it begins.
-        y: The lower border of the drawing.
+        x: The left edge of the legend.
+        y: The lower edge of the drawing.
         width: The width of the drawing.
     """
     if not kinds:

@@ -27,7 +27,7 @@ _CONTROLS = re.compile(
     r"|\x1b.?|\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
     re.DOTALL,
 )
-"""Escape sequences and control characters, and those that reverse the direction of text."""
+"""Matches escape sequences and control characters, and those that reverse the direction of text."""
 
 
 def tree_lines(agent: Agent) -> list[str]:
@@ -68,7 +68,7 @@ def outlined(root: T, inside: Callable[[T], Sequence[T]]) -> Iterator[tuple[str,
 
 
 def event_text(event: AgentEvent) -> str:
-    """Return an event as text: what was said, or an action such as `[exit]`.
+    """Return an event as text: the text of its message, or an action such as `[exit]`.
 
     Args:
         event: The event.
@@ -116,8 +116,8 @@ def _calls_text(message: BaseMessage | None) -> str:
 def without_controls(text: str) -> str:
     r"""Return a text without escape sequences and control characters; newlines and tabs stay.
 
-    Everything printed goes through here, also in pipes and files, which may be shown at a terminal
-    later. `AgentEvent.text`, `transcript` and `--json` keep a text unchanged; JSON escapes it.
+    All printed text passes through this function, also for pipes and files, which a terminal may show
+    later. `AgentEvent.text`, `transcript` and `--json` leave a text unchanged; JSON escapes it.
 
     >>> without_controls("\x1b[31mred\x1b[0m\a")
     'red'
@@ -144,7 +144,7 @@ def print_event(console: "Console", event: AgentEvent) -> None:
     wrapped at words; in a pipe it is plain.
 
     Args:
-        console: Where to print it.
+        console: The console to print to.
         event: The event.
     """
     from rich.text import Text

@@ -17,7 +17,7 @@ _LABELS = (
         "fill:#f1f5f9;",
     ),
 )
-"""Styles of Mermaid that are replaced: labels of edges are opaque, as they may be on a dark page."""
+"""Replaced styles of Mermaid: labels of edges become opaque, because a page may be dark."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -50,20 +50,20 @@ svg {{ max-width: 100%; height: auto }}
 
 
 def can_render() -> bool:
-    """Return whether the package is there that renders Mermaid text."""
+    """Return whether the package that renders Mermaid text is installed."""
     try:
         return find_spec("mermaidx") is not None
-    except ValueError:  # a test has put something else in its place
+    except ValueError:  # a test has replaced the module
         return False
 
 
 @lru_cache(maxsize=32)
 def as_svg(text: str, kinds: tuple[str, ...]) -> str:
-    """Return Mermaid text as an SVG with a legend.
+    """Render Mermaid text as an SVG with a legend.
 
     Args:
         text: The Mermaid text.
-        kinds: The classes of the text that the legend explains; without any there is none.
+        kinds: The classes of the text that the legend explains; if empty, there is no legend.
 
     Raises:
         AgentGraphError: The package mermaidx is missing.
@@ -72,30 +72,30 @@ def as_svg(text: str, kinds: tuple[str, ...]) -> str:
         import mermaidx
     except ImportError as error:
         raise AgentGraphError(
-            "drawing an SVG needs the package mermaidx: pip install 'agentgraph[svg]'; the Mermaid "
-            "text needs nothing"
+            "an SVG needs the package mermaidx; run pip install 'agentgraph[svg]', or use the Mermaid "
+            "text, which needs no package"
         ) from error
     drawn = mermaidx.render(text, config=_CONFIG).svg()
     for style, better in _LABELS:
         drawn = drawn.replace(style, better)
-    drawn = re.sub(r"&amp;#(\d+);", r"&#\1;", drawn)  # Mermaid leaves to the browser what it spells out
+    drawn = re.sub(r"&amp;#(\d+);", r"&#\1;", drawn)  # Mermaid leaves its codes to the browser
     return _in_its_size(drawn, kinds)
 
 
 def as_page(drawing: str, title: str, caption: str) -> str:
-    """Return an SVG as a page.
+    """Put an SVG in a page.
 
     Args:
         drawing: The SVG.
         title: The title of the page.
-        caption: What to say below it.
+        caption: The text below the title.
     """
     shown = {"title": html.escape(printable(title)), "caption": html.escape(printable(caption))}
     return _PAGE.format(svg=drawing, **shown)
 
 
 def _in_its_size(drawing: str, kinds: tuple[str, ...]) -> str:
-    """Return an SVG with a legend and a fixed size; its id is its own, so that its styles are, too."""
+    """Add a legend and a fixed size to an SVG, with a unique id so that its styles stay separate."""
     x, y, width, height = map(float, re.findall(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', drawing)[0])
     below, wide, high = legend(kinds, x, y + height, width)
     size = f"{max(width, wide):g}", f"{height + high:g}"

@@ -1,4 +1,4 @@
-"""What a thread's visits say of each node of a drawing: how often it ran, how long, its tokens."""
+"""The figures of each node of a drawing from a thread's visits: number of runs, time, tokens."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from agentgraph.show.sketch import Sketch, SketchNode
 from agentgraph.show.styles import ENDS
 
 _UNITS = (("h", 3600, 7200), ("min", 60, 120), ("s", 1, 0.1))
-"""Units with their seconds, and from how many seconds on a time is told in them."""
+"""Units with their seconds, and the minimum seconds of a time shown in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the visits of a node come to.
+    """The totals of the visits of a node.
 
     Attributes:
-        times: How often it ran.
-        seconds: How long, in all; a visit that has not ended does not count.
-        tokens: The tokens that its models reported, in all.
+        times: The number of runs.
+        seconds: The total time; a visit that has not ended does not count.
+        tokens: The total tokens that its models reported.
         is_open: Whether a visit has not ended: it runs, waits or has failed.
     """
 
@@ -28,7 +28,7 @@ class Figures:
     is_open: bool = False
 
     def __str__(self) -> str:
-        """Return the figures as a label says them.
+        """Return the figures as a label.
 
         >>> str(Figures(3, 1.26, 1400)), str(Figures(1, 0.004)), str(Figures(1, is_open=True))
         ('3x, 1.3 s, 1,400 tokens', '1x, 4 ms', '1x, not ended')
@@ -45,7 +45,7 @@ class Figures:
 
 
 def _time(seconds: float) -> str:
-    """Return a time as a label says it.
+    """Return a time for a label.
 
     >>> [_time(each) for each in (0.004, 1.26, 1000, 10000)]
     ['4 ms', '1.3 s', '16.7 min', '2.8 h']
@@ -71,8 +71,8 @@ def figures_of(visits: Iterable[Visit]) -> dict[str, Figures]:
 def idle_parts(sketch: Sketch, ran: Collection[str]) -> frozenset[str]:
     """Return the keys of the nodes and boxes in a drawing that never ran.
 
-    What has no visits of its own, as the inside of a graph, is as what is around it; a box around one
-    lane is as what is inside it.
+    A part without its own visits, such as the inside of a graph, follows the part around it; a box
+    around one lane follows its inside.
 
     Args:
         sketch: The drawing.

@@ -1,6 +1,6 @@
-"""The screens on which a watched run is shown: a terminal, a pipe, or a notebook.
+"""The screens for a watched run: a terminal, a pipe, or a notebook.
 
-The live tree is a table with a row for each agent, laid out anew for each frame.
+The live tree is a table with a row for each agent, with a new layout for each frame.
 """
 
 import contextvars
@@ -28,21 +28,21 @@ Line = list[tuple[str, str]]
 """Pieces of text, each with the name of its style."""
 
 FRAMES = 8
-"""Frames per second, at most."""
+"""Maximum number of frames per second."""
 _NOTEBOOK_WIDTH = 120
 _NOTEBOOK_HEIGHT = 100
 _HEARTBEAT = 1.0
-"""The seconds after which a notebook shows a new frame even if only the times have changed."""
+"""Seconds after which a notebook shows a new frame even if only the times have changed."""
 _GAP = 2
-"""The cells between two columns."""
+"""Number of cells between two columns."""
 _LEAST_TEXT = 24
-"""Columns are dropped until the last text has this many cells."""
+"""Minimum number of cells of the last text; columns are dropped until it has them."""
 _LONGEST = 8
-"""The characters of a text that are read per cell of the screen; some characters take no cell."""
+"""Maximum number of characters read per cell of the screen, because some characters take no cell."""
 _COLUMNS = ("agent", "kind", "state", "runs", "time", "tokens", "last")
 _NEEDED = ("agent", "state")
 _DROPPED = ("kind", "tokens", "runs", "time")
-"""The columns that are dropped on a narrow screen, in this order."""
+"""The columns dropped on a narrow screen, in this order."""
 _TO_THE_RIGHT = ("time", "tokens")
 _STYLES: dict[State, tuple[str, str]] = {
     "not run": ("·", "dim"),
@@ -57,7 +57,7 @@ _STYLES: dict[State, tuple[str, str]] = {
 _NOT_BEGUN = ("not run", "waiting")
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPINS = 8
-"""Spinner characters per second."""
+"""Number of spinner characters per second."""
 _ASCII = str.maketrans("├└│─✓✗■▸·…→" + _SPINNER, "|`|-+x#>.~>" + "*" * len(_SPINNER))
 _CSS = {
     "dim": "opacity:.6",
@@ -67,7 +67,7 @@ _CSS = {
     "red": "color:#dc2626",
     "yellow": "color:#ca8a04",
 }
-"""Colours that are readable on both white and black."""
+"""Colours readable on white and on black."""
 _BLOCK = "white-space:pre;line-height:1.35;margin:0;padding:1px 0 5px 6px;font-family:monospace"
 _LINE = "display:block;overflow:hidden;text-overflow:ellipsis"
 
@@ -75,13 +75,13 @@ _LINE = "display:block;overflow:hidden;text-overflow:ellipsis"
 class Screen:
     """Shows a run; subclasses print its events, or draw its tree.
 
-    Nothing is shown if the run is refused.
+    It shows nothing if the run is rejected.
 
     Attributes:
-        streams: Whether the screen wants replies in chunks, to show them grow.
+        streams: Whether the screen shows replies while they are streamed.
         activity: The state of each agent.
         is_shown: Whether a run is being shown.
-        count: The number of events so far, chunks not counted.
+        count: The number of events so far, without chunks.
     """
 
     streams = False
@@ -93,7 +93,7 @@ class Screen:
 
     @contextmanager
     def watching(self, activity: Activity) -> Iterator[None]:
-        """Show the run that happens inside, and its last state at the end."""
+        """Show the run inside the context, and its last state at the end."""
         self.activity, failed = activity, False
         try:
             yield
@@ -107,7 +107,7 @@ class Screen:
                 self.hide()
 
     def see(self, part: StreamPart) -> StreamPart:
-        """Take a part of LangGraph's stream, and return it."""
+        """Process a part of LangGraph's stream, and return it."""
         if not self.is_shown:
             self.is_shown = True
             self.show()
@@ -116,7 +116,7 @@ class Screen:
         return part
 
     def add(self, event: AgentEvent) -> None:
-        """Take an event."""
+        """Process an event."""
         self.activity.add(event, time.monotonic())
         if not event.partial:
             self.count += 1
@@ -127,7 +127,7 @@ class Screen:
         """Show an event as a line."""
 
     def show(self) -> None:
-        """Begin to show the tree."""
+        """Start to show the tree."""
 
     def changed(self) -> None:
         """Update the tree soon."""
@@ -171,7 +171,7 @@ class Terminal(Lines):
             super().note(text)
 
     def show(self) -> None:
-        """Begin to draw the tree, several times a second."""
+        """Start to draw the tree, several times a second."""
         self._live = Live(
             console=self.console,
             get_renderable=self._frame,
@@ -210,7 +210,7 @@ class Notebook(Screen):
     def show(self) -> None:
         """Show the tree, and start a thread that updates it.
 
-        The thread runs in a copy of the context, from which IPython knows the cell.
+        The thread runs in a copy of the context, in which IPython finds the cell.
         """
         from IPython.display import display
 
@@ -283,14 +283,13 @@ def frame(
     ```
 
     On a narrow screen, the last text is cut first, then columns are dropped, and names are cut
-    last; below some 20 cells a line may be wider. On a low screen, only agents that have begun are
-    shown.
+    last; below some 20 cells a line may be wider. On a low screen, only started agents are shown.
 
     Args:
         rows: The rows.
         width: The width in cells.
-        height: The height in lines; without it all rows are shown.
-        running: The mark for rows that run.
+        height: The height in lines; by default all rows are shown.
+        running: The mark for running agents.
     """
     room = len(rows) if height is None else max(height, 3) - 1
     fitting = _fitting(rows, room)
@@ -335,7 +334,7 @@ def _table(rows: Sequence[Row], width: int, running: str) -> Table:
 
 
 class _End:
-    """A text of which the end is shown where it is too long."""
+    """A text of which only the end is shown if it is too long."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -374,7 +373,7 @@ def _cells(row: Row, running: str, longest: int) -> dict[str, RenderableType]:
 
 
 def spinner(now: float) -> str:
-    """Return the turning mark for rows that run, at a time in seconds."""
+    """Return the spinner for running agents, at a time in seconds."""
     return _SPINNER[int(now * _SPINS) % len(_SPINNER)]
 
 
@@ -384,7 +383,7 @@ def plain(lines: Sequence[Line]) -> str:
 
 
 def ascii_only(lines: Sequence[Line]) -> list[Line]:
-    """Return lines for a terminal that can only print ASCII."""
+    """Convert lines for a terminal that can only print ASCII."""
     return [
         [(text.translate(_ASCII).encode("ascii", "replace").decode(), style) for text, style in line]
         for line in lines
@@ -407,7 +406,7 @@ def _span(text: str, style: str) -> str:
 
 
 def _fitting(rows: Sequence[Row], room: int) -> Sequence[Row]:
-    """Return the rows that fit: those that have begun, the ended ones only if there is room left."""
+    """Return the rows that fit: started agents, ended ones only in the remaining room."""
     if len(rows) <= room:
         return rows
     room -= 1  # the line that counts the others
@@ -431,7 +430,7 @@ def duration(seconds: float | None) -> str:
 
 
 def _short(number: int) -> str:
-    """Return a number, shortened.
+    """Shorten a number.
 
     >>> _short(1234), _short(12345)
     ('1.2k', '12k')

@@ -1,7 +1,7 @@
-"""A drawing as data: the nodes, boxes and edges of a graph, as LangGraph draws it, without its layout.
+"""A drawing as data: the nodes, boxes and edges of LangGraph's drawing of a graph, without a layout.
 
-LangGraph draws each lane with its own start and end nodes. Here these are left out, and edges lead to
-the box of the lanes itself. The next round of a chat agent without tools is no edge.
+LangGraph draws each lane with its own start and end nodes. A sketch has none of these, and edges lead
+to the box of the lanes itself. The next round of a chat agent without tools is not an edge.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ _ENDS = {START: "start", END: "end"}
 
 @dataclass(frozen=True, slots=True)
 class SketchNode:
-    """A node, or a box with what is in it.
+    """A node, or a box with its contents.
 
     Attributes:
         key: Its name in LangGraph's drawing: `review:facts:find`.
-        label: What it is called.
-        drawn: What it stands for.
-        inside: What is in a box; empty for a node.
+        label: Its label.
+        drawn: Its meaning.
+        inside: The parts in a box; empty for a node.
     """
 
     key: str
@@ -50,11 +50,11 @@ class Line:
     """An edge.
 
     Attributes:
-        source: The key of the part at which it begins.
-        target: The key of the part to which it leads.
+        source: The key of its first part.
+        target: The key of its second part.
         is_choice: Whether it is conditional.
         is_back: Whether it leads back in a loop.
-        label: What it says, perhaps in several lines.
+        label: Its text, perhaps in several lines.
     """
 
     source: str
@@ -69,9 +69,9 @@ class Sketch:
     """A drawing as data.
 
     Attributes:
-        parts: The nodes and boxes that are in no box.
+        parts: The nodes and boxes outside of boxes.
         lines: The edges.
-        anchors: For the key of a node in a box the key of a node before the box: `_anchors` says why.
+        anchors: The key of a node before a box, by the key of a node in the box; see `_anchors`.
     """
 
     parts: tuple[SketchNode, ...]
@@ -79,7 +79,7 @@ class Sketch:
     anchors: Mapping[str, str] = field(default_factory=dict)
 
     def all(self) -> Iterator[SketchNode]:
-        """Yield all parts, each before what is inside it."""
+        """Yield all parts, each before the parts inside it."""
         for part in self.parts:
             yield from part.all()
 
@@ -89,7 +89,7 @@ def sketch(graph: Graph, *, xray: bool = True) -> Sketch:
 
     Args:
         graph: A graph made by `compile_agent`, or one that has such a graph as a node.
-        xray: Whether to draw what nodes run inside them.
+        xray: Whether to draw the insides of nodes.
     """
     given = graph.get_graph(xray=xray)
     nodes = {key: node for key, node in given.nodes.items() if not _is_edge_of_box(key)}
@@ -112,7 +112,7 @@ def sketch(graph: Graph, *, xray: bool = True) -> Sketch:
 
 
 def _is_round(ends: Ends, drawn: Mapping[str, Drawn]) -> bool:
-    """Return whether an edge is only the next round of a chat agent, after a reply that is refused."""
+    """Return whether an edge is only the next round of a chat agent, after a rejected reply."""
     source, target = ends
     return source == target and STYLES[drawn[source].kind].hides_rounds
 
@@ -122,7 +122,7 @@ def _parts(
 ) -> Iterator[SketchNode]:
     """Yield the nodes and boxes inside a box.
 
-    A box with a title has one box in it, which is left out.
+    A box with a title contains one box, which is left out.
     """
     done: set[str] = set()
     for key, node in nodes.items():
@@ -143,7 +143,7 @@ def _parts(
 
 
 def _without_box(part: SketchNode, linked: Container[str]) -> SketchNode:
-    """Return a part in which a lane is drawn without a box if it is one node without edges."""
+    """Replace the box of a lane by its node if it has one node without edges."""
     inside = tuple(_without_box(each, linked) for each in part.inside)
     if part.drawn.kind == LANE and len(inside) == 1:
         (only,) = inside
@@ -153,7 +153,7 @@ def _without_box(part: SketchNode, linked: Container[str]) -> SketchNode:
 
 
 def _only_box(nodes: Iterable[str], box: str) -> str:
-    """Return the box in a box; if there is but a node, the box itself."""
+    """Return the box in a box, or the box itself if it contains a node."""
     first = next(key for key in nodes if key.startswith(box))
     name, colon, _ = first.removeprefix(box).partition(":")
     return f"{box}{name}:" if colon else box
@@ -172,7 +172,7 @@ def _short(name: str) -> str:
 
 
 def _anchors(edges: Iterable[Ends], nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield a node inside each box that a loop leads back to, and the node before that box.
+    """Yield a node inside each box to which a loop leads back, and the node before that box.
 
     Mermaid places boxes before nodes, and would draw such a loop upside down. An invisible edge to a
     node inside the box prevents that.
@@ -191,11 +191,11 @@ def _anchors(edges: Iterable[Ends], nodes: Sequence[str]) -> Iterator[tuple[str,
 
 
 def depths_from(start: str, onwards: Callable[[str], Sequence[str]]) -> dict[str, int]:
-    """Return all that can be reached from a start, each with its distance in edges.
+    """Return all reachable keys from a start, each with its distance in edges.
 
     Args:
         start: The start.
-        onwards: Returns what follows one.
+        onwards: Returns the successors of a key.
     """
     depths = {start: 0}
     for each in (queue := [start]):

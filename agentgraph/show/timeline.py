@@ -1,7 +1,7 @@
 """Lays out a timeline as a chart of text: a row for each activation, with a bar over time.
 
-Pure: bars in, lines out. Time is not to scale where nothing works: a wait of a day would leave no room
-for the minute of work around it, so such gaps are shortened.
+Pure: bars in, lines out. Idle time is not to scale: a wait of a day would leave no room for the minute
+of work around it, so such gaps are shortened.
 """
 
 from bisect import bisect_right
@@ -18,9 +18,9 @@ from agentgraph.show.lines import one_line, without_controls
 Line = list[tuple[str, str]]
 """Pieces of text, each with the name of its style."""
 
-LEGEND = "█ works  ░ waits for a person  ▒ void  ─ encloses others  ▸ goes on"
+LEGEND = "█ works  ░ waits for a person  ▒ discarded  ─ encloses others  ▸ continues"
 _ROWS = ("agent", "tool")
-"""The kinds of bars that have rows; the others are drawn in those that enclose them."""
+"""The kinds of bars with rows; the others are drawn in the enclosing ones."""
 _MARKS = {
     "done": ("✓", "green"),
     "running": ("▸", "cyan"),
@@ -31,11 +31,11 @@ _MARKS = {
 }
 """The mark and the style of a state."""
 _GAP = 0.1
-"""The longest part of the chart that a gap takes in which nothing works."""
+"""Maximum part of the chart for an idle gap."""
 _SECONDS, _TOKENS = 9, 8
-"""The widths of the columns at the right."""
+"""Widths in cells of the columns at the right."""
 _LEAST = 10
-"""The fewest cells of the bars, and of the labels."""
+"""Minimum number of cells of the bars, and of the labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class _Row:
     """A row of the chart.
 
     Attributes:
-        depth: How many rows enclose it.
-        bar: What it shows; None for a row that says what is left out.
-        inside: The bars that are drawn in it.
+        depth: The number of rows that enclose it.
+        bar: Its bar; None for a row about omitted bars.
+        inside: The bars drawn in it.
         encloses: Whether it has rows inside.
-        left_out: The bars that are left out, of a row without one.
+        left_out: The omitted bars of a row without a bar.
     """
 
     depth: int
@@ -62,9 +62,9 @@ def chart(bars: Sequence[Bar], width: int, now: float, most: int | None = None) 
 
     Args:
         bars: The bars.
-        width: How many cells a line has.
-        now: The time up to which what has not ended is drawn, in seconds since 1970.
-        most: Of how many activations inside another one rows are shown: the last ones, and those that
+        width: The number of cells of a line.
+        now: The time up to which unfinished bars are drawn, in seconds since 1970.
+        most: Maximum number of activations shown inside another one: the last ones, and those that
             are not done. None for all.
     """
     if not bars:
@@ -81,7 +81,7 @@ def chart(bars: Sequence[Bar], width: int, now: float, most: int | None = None) 
     return [*lines, [(LEGEND, "dim")], *([[(_SHORTENED, "dim")]] if scale.is_shortened else [])]
 
 
-_SHORTENED = "Where nothing works, time is shortened."
+_SHORTENED = "Idle time is shortened."
 
 
 def _rows(bars: Sequence[Bar], most: int | None) -> Iterator[_Row]:
@@ -101,7 +101,7 @@ def _rows(bars: Sequence[Bar], most: int | None) -> Iterator[_Row]:
 def _among(
     bars: Sequence[Bar], inside: Mapping[str | None, Sequence[Bar]], depth: int, most: int | None
 ) -> Iterator[_Row]:
-    """Yield the rows of the bars inside one, and first a row for those that are left out."""
+    """Yield a row for the omitted bars inside a bar, then the rows of the others."""
     rows = [bar for bar in bars if bar.kind in _ROWS]
     if most is not None and len(rows) > most:
         unusual = [bar for bar in rows[:-most] if bar.state not in ("done", "void")][-most:]
@@ -155,7 +155,7 @@ def _columns(seconds: float | None, tokens: int) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    """Return a time in the unit that suits it.
+    """Return a time in a suitable unit.
 
     >>> _seconds(0.05), _seconds(61), _seconds(7300)
     ('0.05 s', '1:01 min', '2:01 h')
@@ -181,7 +181,7 @@ def _count(number: int) -> str:
 
 
 def _drawn(row: _Row, scale: "_Scale", span: int) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of a bar: its own time, with what is drawn in it."""
+    """Yield the pieces of a bar: its own time, with the bars drawn in it."""
     bar = row.bar
     assert bar is not None
     cells = [(" ", "")] * span
@@ -204,7 +204,7 @@ def _drawn(row: _Row, scale: "_Scale", span: int) -> Iterator[tuple[str, str]]:
 
 
 def _tokens(bars: Sequence[Bar]) -> dict[str, int]:
-    """Return the tokens of each bar, with those of what is inside it."""
+    """Return the tokens of each bar, including those of the bars inside it."""
     by_id = {bar.id: bar for bar in bars}
     total = dict.fromkeys(by_id, 0)
     for bar in bars:
@@ -216,10 +216,10 @@ def _tokens(bars: Sequence[Bar]) -> dict[str, int]:
 
 
 class _Scale:
-    """Says which cells a time takes; a gap in which nothing works takes a tenth of them at most.
+    """Maps times to cells; an idle gap takes at most a tenth of them.
 
     Attributes:
-        is_shortened: Whether there is such a gap.
+        is_shortened: Whether a gap is shortened.
     """
 
     def __init__(self, bars: Sequence[Bar], now: float) -> None:
@@ -241,7 +241,7 @@ class _Scale:
             self._at.append(self._at[-1] + length)
 
     def _place(self, time: float) -> float:
-        """Return where a time is, from 0 to 1."""
+        """Return the position of a time, from 0 to 1."""
         number = min(max(bisect_right(self._times, time) - 1, 0), len(self._times) - 1)
         at = self._at[number]
         if number + 1 < len(self._times):
@@ -251,7 +251,7 @@ class _Scale:
         return at / self._at[-1] if self._at[-1] else 0.0
 
     def cells(self, bar: Bar, span: int) -> tuple[int, int]:
-        """Return the first and the last of some cells that a bar takes."""
+        """Return the first and the last cell of a bar."""
         end = bar.ended
         if end is None:
             end = self._end if bar.state in ("running", "asks") else bar.began
@@ -261,7 +261,7 @@ class _Scale:
 
 
 def _work(bars: Sequence[Bar], end: float) -> Iterator[tuple[float, float]]:
-    """Yield the times in which something works: what encloses nothing, without its waits."""
+    """Yield the spans of work: those of bars that enclose no others, without their waits."""
     waits: dict[str | None, list[Bar]] = defaultdict(list)
     outer = set()
     for bar in bars:
@@ -282,7 +282,7 @@ def _work(bars: Sequence[Bar], end: float) -> Iterator[tuple[float, float]]:
 
 
 def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return spans of time that do not overlap."""
+    """Merge spans of time that overlap."""
     merged: list[tuple[float, float]] = []
     for begin, end in sorted(spans):
         if merged and begin <= merged[-1][1]:

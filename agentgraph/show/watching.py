@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agentgraph.show.screens import Screen
 
 _WATCHED: WeakKeyDictionary[Engine, tuple[str, Activity]] = WeakKeyDictionary()
-"""The thread that was watched last with each runner, and the state of its agents."""
+"""The last watched thread of each runner, and the state of its agents."""
 
 
 class Watched(Result):
@@ -66,9 +66,9 @@ def watch(
     """Run a turn, or without `messages` resume a thread or go back, and show it as a live tree.
 
     The tree shows which agents run and wait, the last text of each, times and tokens. A notebook
-    shows it below the cell. A terminal shows it below the events, which are printed as lines led by
-    their addresses; a pipe gets only these lines. When a thread is resumed, the tree also shows what
-    was done before in this turn, with times if that was watched with the same runner.
+    shows it below the cell. A terminal shows it below the events, which are printed as lines that start
+    with their addresses; a pipe gets only these lines. When a thread is resumed, the tree also shows
+    the earlier part of this turn, with times if that was watched with the same runner.
 
     ```
     watch(runner, "Go.", thread_id="monday")
@@ -83,18 +83,18 @@ def watch(
         values: Values for the run.
         context: LangGraph's runtime context, as in `Runner.run`.
         config: LangGraph's config, as in `Runner.run`.
-        drop_pending: Whether a turn drops the questions that wait on the thread.
+        drop_pending: Whether a turn drops the pending questions of the thread.
         at: An address, or a step, to which the thread goes back, as by `Runner.rewind`; `messages`,
-            `values` and `answers` are then those of the rewind. Or all of it, as a `RewindArguments`.
-        while_running: What becomes of a turn's input if another run is active, as in `Runner.run`.
+            `values` and `answers` are then those of the rewind. Or all of these, as `RewindArguments`.
+        while_running: The treatment of a turn's input if another run is active, as in `Runner.run`.
         console: A console of rich to print to.
 
     Returns:
         The `Result`, as from `Runner.invoke`; it can be iterated for the events.
 
     Raises:
-        Exception: An agent failed; the tree shows where. `watch(runner, thread_id=...)` tries the
-            failed step again.
+        Exception: An agent failed; the tree shows the agent. `watch(runner, thread_id=...)` retries
+            the failed step.
         AgentGraphError: As in `run` and `resume`; or the package `rich` is missing.
     """
     engine = _engine(runner)
@@ -155,7 +155,7 @@ async def awatch(
 def _engine(runner: object) -> Engine:
     if not isinstance(runner, Runner):
         raise AgentGraphError(
-            f"runner must be a Runner, got {shown(runner)}; write watch(Runner(agent), ...)"
+            f"runner={shown(runner)} is not a Runner; write watch(Runner(agent), ...)"
         )
     return runner.engine
 
@@ -165,7 +165,7 @@ def _screen(console: "Console | Screen | None") -> "Screen":
         from agentgraph.show.screens import screen_for
     except ImportError:
         raise AgentGraphError(
-            "watching a run needs the package rich: pip install 'agentgraph[live]'"
+            "watching a run needs the package rich; run pip install 'agentgraph[live]'"
         ) from None
     return screen_for(console)
 
@@ -177,7 +177,7 @@ async def _first(events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]
 
 
 async def _activity(saver: ThreadSaver, engine: Engine, resumes: bool, goes_back: bool) -> Activity:
-    """Return the state to begin with: unless a turn begins, with what was done before in this turn."""
+    """Return the initial state, with the earlier part of this turn unless a turn starts."""
     thread, activity = _WATCHED.get(engine, ("", None))
     if activity is None or not resumes or goes_back or thread != saver.thread_id:
         activity = Activity(saver.tree)

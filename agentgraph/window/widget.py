@@ -45,9 +45,7 @@ def view(runner: Runner, thread_id: str | None = None, *, height: int = HEIGHT) 
             checkpointer supports async calls only.
     """
     if not isinstance(runner, Runner):
-        raise AgentGraphError(
-            f"runner must be a Runner, got {shown(runner)}; write view(Runner(agent), ...)"
-        )
+        raise AgentGraphError(f"runner={shown(runner)} is not a Runner; write view(Runner(agent), ...)")
     runner.engine.check_saver()
     return _cell_class()(runner, thread_id, height)
 

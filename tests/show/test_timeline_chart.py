@@ -48,7 +48,7 @@ def test_a_wait_is_hatched_and_shortened() -> None:
     shown = text([bar("s", 0, 1002), bar("s/a", 0, 1002), asked])
     assert shown[1].count("░") < 10
     assert shown[1].count("█") > 20
-    assert shown[-1] == "Where nothing works, time is shortened."
+    assert shown[-1] == "Idle time is shortened."
 
 
 def test_what_runs_goes_on_and_what_is_void_is_greyed() -> None:

@@ -437,7 +437,9 @@ def test_a_refused_run_shows_nothing(watch: Watch) -> None:
             watch(runner, console=console, **arguments)
         assert printed(console) == ""
     assert len(watch(runner, "Go.", thread_id="t", drop_pending=True, console=pipe())) == 3
-    with pytest.raises(ag.AgentGraphError, match=r"got .*; write watch\(Runner\(agent\), \.\.\.\)"):
+    with pytest.raises(
+        ag.AgentGraphError, match=r"is not a Runner; write watch\(Runner\(agent\), \.\.\.\)"
+    ):
         watch(says("a"), "Go.")
 
 

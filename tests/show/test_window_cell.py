@@ -325,7 +325,9 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_what_is_no_runner_and_a_saver_for_async_calls_alone_are_refused() -> None:
-    with pytest.raises(ag.AgentGraphError, match=r"got .*; write view\(Runner\(agent\), \.\.\.\)"):
+    with pytest.raises(
+        ag.AgentGraphError, match=r"is not a Runner; write view\(Runner\(agent\), \.\.\.\)"
+    ):
         ag.view(says("a"))  # type: ignore[arg-type]
 
     async def refused() -> str:
