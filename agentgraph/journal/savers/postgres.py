@@ -104,7 +104,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
     ) -> None:
         self._pool = _Pool(database)
         super().__init__(self._pool, serde=serializer)
-        self.lock = nullcontext()  # type: ignore[assignment]  # type: ignore[assignment]  # each call has its own connection
+        self.lock = nullcontext()  # type: ignore[assignment]  # each call has its own connection
         self.database = database.name
         self._where, self._process = (database, schema), OfProcess()
         self._has_index = has_index
