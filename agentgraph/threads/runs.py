@@ -303,6 +303,10 @@ class Run(Iterator[AgentEvent]):
         self._owner, self._has_begun = OfProcess(), False
         self._lock = lock
 
+    def __repr__(self) -> str:
+        hint = "" if self._has_begun else ": nothing has run; iterate over it to run it"
+        return f"<Run of thread {self.thread_id!r}{hint}>"
+
     def __next__(self) -> AgentEvent:
         """Return the next event.
 
@@ -436,6 +440,11 @@ class AsyncRun(AsyncIterator[AgentEvent]):
 
     def __init__(self, thread_id: str, start: "Callable[[], Awaitable[Source]]") -> None:
         self.thread_id, self._start = thread_id, start
+
+    def __repr__(self) -> str:
+        has_begun = self._source is not None or self._starting is not None or self._is_closed
+        hint = "" if has_begun else ": nothing has run; iterate over it with `async for` to run it"
+        return f"<AsyncRun of thread {self.thread_id!r}{hint}>"
 
     async def __anext__(self) -> AgentEvent:
         """Return the next event.

@@ -269,3 +269,20 @@ def test_words_of_a_run_whose_event_loop_ended_are_voided(in_branch: bool) -> No
         ["One.", "Two.", *(["other"] if in_branch else [])]
     )
     assert unvoided(heard) == list(runner.events("t"))
+
+
+def test_a_run_that_was_never_read_says_so() -> None:
+    runner = ag.Runner(says("a"))
+    run = runner.run("Go.", thread_id="t")
+    assert repr(run) == "<Run of thread 't': nothing has run; iterate over it to run it>"
+    assert [event.text for event in run] == ["a"]
+    assert repr(run) == "<Run of thread 't'>"
+    hint = "nothing has run; iterate over it with `async for` to run it"
+
+    async def main() -> None:
+        again = runner.arun("Go.", thread_id="t")
+        assert repr(again) == f"<AsyncRun of thread 't': {hint}>"
+        await again.aclose()
+        assert repr(again) == "<AsyncRun of thread 't'>"
+
+    asyncio.run(main())
