@@ -87,5 +87,4 @@ def tools_asked_about(asked: object) -> list[str]:
 
 
 def _first(allowed: Sequence[str]) -> Decision:
-    """Return an allowed decision, if possible one without arguments."""
     return next((each for kind, each in _DECISIONS.items() if kind in allowed), _DECISIONS["edit"])

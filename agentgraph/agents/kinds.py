@@ -365,7 +365,6 @@ def written_keys(agent: Agent) -> Iterator[str]:
 
 
 def _called_with_values(agent: Leaf | Composite) -> tuple[Agent, ...]:
-    """Return the agents that an agent calls and whose values leave it."""
     return () if getattr(agent, "collects", False) else called_agents(agent)
 
 

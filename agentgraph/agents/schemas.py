@@ -90,7 +90,6 @@ def _validator(schema: JsonSchema) -> "Validator":
 
 @cache
 def _validator_class() -> "type[Validator]":
-    """Return the validator class, for which 1.0 is not an integer, as in Python."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -157,7 +156,6 @@ def _in_words(validator: "Validator", data: Any) -> str | None:
 
 
 def _faults(error: "SchemaError") -> Iterator[Fault]:
-    """Yield the faults that one keyword found."""
     at, data, wanted = tuple(error.absolute_path), _any(error.instance), _any(error.validator_value)
     match error.validator:
         case "type":

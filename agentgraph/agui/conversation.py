@@ -159,7 +159,6 @@ class Conversation:
         return next((each for each in sent if each not in answered), None if sent else label)
 
     def _sent_at(self, label: str, address: str) -> list[str]:
-        """Return the ids of such calls, those of the latest message first."""
         around = address.rpartition("/")[0]
         exact, others = list[str](), list[str]()
         for key, message in reversed(self._messages.items()):
@@ -206,7 +205,6 @@ class Conversation:
 
 
 def _is_blank(message: Message | SentMessage) -> bool:
-    """Return whether a message is reasoning without text."""
     if isinstance(message, SentMessage):
         return message.role == "reasoning" and not message.text
     return isinstance(message, ReasoningMessage) and not message.content
@@ -224,7 +222,6 @@ def _answered_by(message: Message | SentMessage) -> str:
 
 
 def _address_of(message: Message | SentMessage) -> str | None:
-    """Return the address of a message, from its metadata or that of its calls."""
     owners: list[Message | SentMessage | ToolCall] = [message]
     owners += [] if isinstance(message, SentMessage) else _calls(message)
     for each in owners:

@@ -134,7 +134,6 @@ def arun(
 async def _begin(
     runner: Runner, run_input: RunAgentInput, options: Mapping[str, Any]
 ) -> AsyncGenerator[BaseEvent, None]:
-    """Start a run, and return its events."""
     merged = frozenset(runner.engine.reducers.channels)
     thread_id = run_input.thread_id
     thread = await runner.engine.aread(before, thread_id)

@@ -122,7 +122,6 @@ def _with(request: _Request, tools: Sequence[_Tool]) -> _Request:
 
 
 def _marked(response: _Response, tools: Sequence[_Tool]) -> _Response:
-    """Mark the calls of the front end in the messages of a response."""
     names = {tool["function"]["name"] for tool in tools}
     match response:
         case ExtendedModelResponse():

@@ -182,7 +182,6 @@ def _entries(run_input: RunAgentInput, by_id: Mapping[str, Question]) -> dict[st
 
 
 def _new_messages(run_input: RunAgentInput, known: AbstractSet[str]) -> list[HumanMessage]:
-    """Return the user's messages after the last one on the thread."""
     users = [message for message in run_input.messages if isinstance(message, UserMessage)]
     first = max((i for i, message in enumerate(users, 1) if message.id in known), default=0)
     return [

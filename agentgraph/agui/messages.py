@@ -58,8 +58,6 @@ _PARTS: dict[str, type[ImagePart | AudioPart | VideoPart | DocumentPart]] = {
 
 
 class _Open:
-    """A message that is being emitted."""
-
     def __init__(self, sent: SentMessage) -> None:
         self.sent = sent
         self.has_text = False
@@ -140,7 +138,6 @@ class Messages:
             yield CustomEvent(name="agentgraph.content", value=value, metadata=metadata_of(event))
 
     def _corrected(self, sent: SentMessage, text: str, calls: list[tuple[str, str, str]]) -> bool:
-        """Correct the emitted parts of a message, and return whether any differed."""
         right = {call_id: SentCall(call_id, name, [args]) for call_id, name, args in calls}
         is_same = sent.text == text and sent.calls.keys() == right.keys()
         if is_same and all(_are_equal(sent.calls[key], right[key]) for key in right):
@@ -229,7 +226,6 @@ class Messages:
             yield ToolCallArgsEvent(tool_call_id=call.id, delta=args)
 
     def _call(self, event: AgentEvent, call_id: str, name: str, arguments: str) -> Events:
-        """Yield the remaining events of a call."""
         opened = self._of(event)
         if call_id not in opened.calls:
             yield from self._begin_call(event, call_id, name)
@@ -251,7 +247,6 @@ class Messages:
         )
 
     def _calls_of(self, message_id: str, message: AIMessage) -> list[tuple[str, str, str]]:
-        """Return the emitted id of each call of a message, its name and its arguments."""
         several: dict[str, tuple[str, str, str]] = {}
         for label, name, arguments in _calls(message_id, message):
             sent = self._conversation.call_id(message_id, label, several)
@@ -283,7 +278,6 @@ def time_of(event: AgentEvent) -> int | None:
 
 
 def _calls(message_id: str, message: AIMessage) -> list[tuple[str, str, str]]:
-    """Return the id, the name and the arguments of each call of a message."""
     calls: list[ToolCall | InvalidToolCall] = [*message.tool_calls, *message.invalid_tool_calls]
     return [
         (

@@ -81,7 +81,6 @@ def _may_reject(config: object) -> bool:
 
 
 def _approved_call(value: object, calls: Iterable[Mapping[str, object]]) -> Mapping[str, Any] | None:
-    """Return the call of a question for approval, if it is about a single call."""
     match value:
         case {"action_requests": [{"name": name, "args": args}]}:
             found = [each for each in calls if each["name"] == name and each["args"] == args]
@@ -92,7 +91,6 @@ def _approved_call(value: object, calls: Iterable[Mapping[str, object]]) -> Mapp
 
 
 def _text(value: object) -> str:
-    """Convert a question to a text for a person."""
     match value:
         case str():
             return plain_text(value)

@@ -76,7 +76,6 @@ class Steps:
 
 
 def _around(address: str) -> list[str]:
-    """Return an address and the enclosing ones, outermost first."""
     return [*accumulate(address.split("/"), "{}/{}".format)]
 
 
@@ -85,7 +84,6 @@ def _is_inside(name: str, other: str) -> bool:
 
 
 def _base(name: str) -> str:
-    """Return an address without the counters of its last part."""
     around, slash, last = name.rpartition("/")
     return around + slash + _COUNTERS.sub("", last)
 

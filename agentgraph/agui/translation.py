@@ -136,7 +136,6 @@ class Translator:
             yield _custom(event, **_data(event))
 
     def _note(self, event: AgentEvent, message: object) -> None:
-        """Record the tokens of a complete message, and its calls that need approval."""
         if not isinstance(message, AIMessage):
             return
         self._calls[event.address] = [dict(call) for call in message.tool_calls]
@@ -148,7 +147,6 @@ class Translator:
             self._usage.append(usage)
 
     def _written(self, event: AgentEvent, values: Mapping[str, Any]) -> Iterator[BaseEvent]:
-        """Yield the changes of the state by written values."""
         state, patch = dict(self._state or {}), list[dict[str, object]]()
         for name, value in values.items():
             path = "/" + name.replace("~", "~0").replace("/", "~1")
@@ -202,7 +200,6 @@ def _finished(name: str) -> BaseEvent:
 
 
 def _data(event: AgentEvent) -> dict[str, object]:
-    """Return the data of a custom event, without agent and address."""
     action = event.action
     if event.error is not None:
         return {"error": plain_text(event.error)}

@@ -48,8 +48,6 @@ from agentgraph.tree.hints import hints
 
 
 class _Group(click.Group):
-    """Converts errors to messages with exit code 2, and Ctrl-C to exit code 130."""
-
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)

@@ -55,7 +55,6 @@ class TargetFiles:
                 del sys.modules[name]
 
     def _is_own(self, module: ModuleType) -> bool:
-        """Return whether a module is in the target's folder but not in an environment there."""
         file = getattr(module, "__file__", None)
         if not file or "site-packages" in Path(file).parts:
             return False

@@ -111,7 +111,6 @@ class Printed(Lines):
         self._received.set()
 
     def _grow(self, event: AgentEvent) -> None:
-        """Print a chunk, after the earlier ones of its message or on a new line."""
         if self._growing != (event.address, event.id):
             self._end_line()
             self._growing = (event.address, event.id)
@@ -120,7 +119,6 @@ class Printed(Lines):
         self._received.set()
 
     def _end_line(self) -> tuple[str, str | None] | None:
-        """End the line of a streamed message, and return the key of that message."""
         was, self._growing = self._growing, None
         if was is not None:
             self.console.print()
@@ -213,7 +211,6 @@ class Session:
             signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, object] | None:
-        """Return the answers by id, or None if there is no terminal to ask at."""
         if not self._may_ask:
             return None
         try:
@@ -319,7 +316,6 @@ def _program() -> list[str]:
 
 
 def _own_notes(error: Exception) -> list[str]:
-    """Return the notes of an exception, without LangGraph's."""
     return [note for note in getattr(error, "__notes__", ()) if not note.startswith("During task")]
 
 

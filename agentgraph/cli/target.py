@@ -155,7 +155,6 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def _raise_target_error(path: Path, error: BaseException) -> NoReturn:
-    """Raise the exception of a file as a `TargetError` with the line in the file."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
     if isinstance(error, SyntaxError) and error.filename == str(path.resolve()):

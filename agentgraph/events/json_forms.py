@@ -194,7 +194,6 @@ def _object(value: Mapping[Any, object], around: tuple[int, ...]) -> dict[str, o
 
 
 def _text(value: object) -> object:
-    """Return a text for a value without a form, the same in each process."""
     try:
         text = shown(value) if isinstance(value, BaseException | dict | list) else str(value)
     except Exception:

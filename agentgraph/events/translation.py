@@ -204,7 +204,6 @@ class Translator:
 
     @cached_property
     def _parts(self) -> PartReader:
-        """The reader of parts in other forms."""
         return PartReader()
 
     def _any(self, part: object) -> Iterator[AgentEvent]:
@@ -276,7 +275,6 @@ class Translator:
         return self._last_of(Note(str(uuid4()), "error", cut(text, LONGEST_ERROR), at), step)
 
     def _last_of(self, note: Note, step: str) -> Note:
-        """Number a note of the end of the run after all earlier ones."""
         number = max(self.last.number + 1, now())
         self.last = EventOrder(self.last.turn, number, step)
         self.failures.append(note._replace(order=self.last))
@@ -386,7 +384,6 @@ class Translator:
         return {place.name for place in self._tree.places if isinstance(place.agent, kinds)}
 
     def _lost(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
-        """Discard the streamed chunks of replies that do not become messages."""
         begun = self._begun.get(at, {})
         emitted = [each for each in ids if each in begun]
         for each in emitted:
@@ -463,7 +460,6 @@ def is_of_an_agent(error: BaseException) -> bool:
 
 
 def _note_field(tree: Tree, note: Note) -> dict[str, object]:
-    """Return the field of an event with the content of a note."""
     match note.kind:
         case "custom":
             return {"output": Output(custom=note.data)}
@@ -495,6 +491,5 @@ def question_of(tree: Tree, note: Note) -> Interrupt:
 
 
 def _has_content(chunk: AIMessageChunk) -> bool:
-    """Return whether a chunk adds text, a piece of a call, or reasoning."""
     reasons = "reasoning_content" in chunk.additional_kwargs
     return bool(chunk.content or chunk.tool_call_chunks or reasons)

@@ -24,8 +24,6 @@ T = TypeVar("T")
 
 
 class _Collector:
-    """The collector of the process, which waits while any thread computes."""
-
     def __init__(self) -> None:
         self._lock, self._computing, self._was_on = RLock(), 0, False
 

@@ -274,7 +274,6 @@ class RootGraph(OwnedGraph):
         return LEDGER in ((config or {}).get("configurable") or {})
 
     def _is_outermost(self, config: RunnableConfig | None) -> bool:
-        """Return whether a run has its own thread, and is not part of another graph's."""
         configurable = ensure_config(self.config, config)["configurable"]
         saver = None if self.checkpointer is False else configurable.get(SAVER, self.checkpointer)
         return (

@@ -335,7 +335,6 @@ class GuardedSaver(Saver):
     def _once(
         self, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]
     ) -> tuple[Callable[..., object], Callable[..., object]]:
-        """Return methods that save writes, but not the results of tasks that were saved before."""
         saved = self._saved
 
         @wraps(method)

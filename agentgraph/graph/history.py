@@ -198,7 +198,6 @@ def chosen_by(policy: object, returned: object, my_address: str) -> list[BaseMes
 
 
 def _is_transfer(message: BaseMessage) -> bool:
-    """Return whether a message is the result of a transfer that was carried out."""
     return (
         isinstance(message, ToolMessage)
         and message.status == "success"
@@ -234,20 +233,17 @@ def _marked(entries: list[Entry], me: str) -> list[Entry]:
 
 
 def _with_calls(message: BaseMessage, chosen: list[bool]) -> BaseMessage:
-    """Return a copy of `message` with only the chosen calls."""
     calls = list(compress(cast(AIMessage, message).tool_calls, chosen))
     return message.model_copy(update={"tool_calls": calls})
 
 
 def _has_content(message: BaseMessage) -> bool:
-    """Return whether a message holds more than calls and thoughts."""
     if isinstance(message.content, str):
         return bool(message.content.strip())
     return any(not _is_silent(block) for block in message.content)
 
 
 def _is_silent(block: Any) -> bool:
-    """Return whether a content block is a call, a thought or blank text."""
     if isinstance(block, str):
         return not block.strip()
     if block.get("type") == "text":

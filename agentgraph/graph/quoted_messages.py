@@ -39,7 +39,6 @@ def _is_of_provider(block: object) -> bool:
 
 
 def _plain(block: str | dict[str, object]) -> str | dict[str, object]:
-    """Return a text block without ids and citations, which providers reject in user messages."""
     if isinstance(block, dict) and block.get("type") == "text":
         return {"type": "text", "text": block.get("text")}
     return block

@@ -184,7 +184,6 @@ def _first_lost(values: Iterable[object], several: Iterable[object]) -> str | No
 
 
 def _lost_inside(value: Any, read: Any) -> str | None:
-    """Return the loss of an object that has come back as one of its class."""
     for parts, others in zip(_parts(value), _parts(read), strict=True):
         for name, part in parts.items():
             if name not in others:

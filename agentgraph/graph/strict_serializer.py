@@ -218,7 +218,6 @@ class StrictSerializer(JsonPlusSerializer):
         return artifact
 
     def _checked(self, value: object) -> object:
-        """Return an object as LangGraph stores it, if it can be read back."""
         _, packed = super().dumps_typed(value)
         try:
             self.loads_typed(("msgpack", packed))
@@ -228,7 +227,6 @@ class StrictSerializer(JsonPlusSerializer):
         return ormsgpack.unpackb(packed, ext_hook=ormsgpack.Ext)
 
     def _rebuilt(self, code: int, packed: bytes) -> object:
-        """Return the object that ormsgpack has found."""
         if code == EXT_DELTA_SNAPSHOT and _IN_LIST.get():
             return UnreadSnapshot.of(self, packed)
         try:
@@ -289,13 +287,11 @@ class StrictSerializer(JsonPlusSerializer):
 
 
 def _cause(error: Exception) -> Exception:
-    """Return the error in a function that ormsgpack called, else its own error."""
     failed, _failure.error = _failure.error, None
     return failed or error
 
 
 def _raise_unreadable(error: Exception) -> NoReturn:
-    """Raise the error for a value that cannot be unpacked."""
     cause = _cause(error)
     if isinstance(cause, UnreadableError):
         raise cause from None
@@ -312,7 +308,6 @@ def _not_allowed(module: object, name: object) -> UnreadableError:
 
 
 def _built(code: int, kind: type, data: Any) -> object:
-    """Return an object of a class, built as LangGraph builds it."""
     match code:
         case _ if code == EXT_CONSTRUCTOR_SINGLE_ARG and kind in (set, frozenset):
             return kind(map(_hashable, data))

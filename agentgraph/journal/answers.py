@@ -246,7 +246,6 @@ def _by_id(
 
 
 def _meant(key: object, questions: Sequence[Interrupt]) -> str | None:
-    """Return the address of the question that a wrong key is probably meant to name."""
     if not isinstance(key, str):
         return None
     of_agent = [each.address for each in questions if each.agent_name == key]

@@ -291,7 +291,6 @@ def _shape(place: Place) -> tuple[list[str], list[str]]:
 
 
 def _changed_at(saved: Saved) -> Outline | None:
-    """Return the outline of the last changed tree that continued from a checkpoint, if any."""
     changed = [note for note in saved.notes if note.kind == CHANGED]
     return cast(Outline, max(changed, key=number_of).data) if changed else None
 

@@ -149,7 +149,6 @@ def discarded_note(event: AgentEvent) -> Note:
 
 
 def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
-    """Return whether an entry was discarded permanently, though its step has not saved that yet."""
     number = number_of(entry)
     return any(
         number < number_of(each) and entry.id in each.data["ids"]

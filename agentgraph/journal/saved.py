@@ -296,7 +296,6 @@ class Saved(CheckpointTuple):
 
 
 def _is_same(value: object, position: Mapping[str, object] | None) -> bool:
-    """Return whether what a step wrote is a position that the checkpoint after it has."""
     is_plain = isinstance(value, dict) and "next" in value and value.keys() <= _PLAIN
     return is_plain and value == position
 

@@ -129,7 +129,6 @@ class _Chart:
         )
 
     def _part(self, agent_step: AgentStep) -> BarPart:
-        """Return the known start, end and state of a step."""
         known = self._began.get((agent_step.visit.turn, agent_step.visit.address), 0.0)
         came = outcome_of(self._story, agent_step, known)
         runs = self._story.runs_of(agent_step.root)

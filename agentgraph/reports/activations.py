@@ -144,7 +144,6 @@ async def activation(
 
 
 async def _has_head(saver: ThreadSaver, found: FoundActivation) -> bool:
-    """Return whether the step in progress on the thread may be one of an activation."""
     head = await saver.checkpoint()
     return head is not None and head.id in found.story.roots
 

@@ -99,7 +99,6 @@ def _seen_by_model(view: View, agent_step: AgentStep, agent: ChatAgent) -> SeenM
 
 
 def _with_steered(view: View, agent_step: AgentStep) -> View:
-    """Return a view with the sent messages that the step read."""
     if agent_step.visit.node != agent_step.place.nodes.round:
         return view
     written = (each.get("messages") for each in agent_step.saved.writes.values() if "position" in each)

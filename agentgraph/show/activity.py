@@ -109,7 +109,6 @@ class Activity:
         return True
 
     def _address(self, node: str, position: StreamPart | None) -> str:
-        """Return the address of an activation at a node, also after a jump by `Command(goto=...)`."""
         position = position or {"next": None, "cursor": []}
         place = self._tree.by_node[node]
         before = self._tree.by_node.get(position["next"] or "")
@@ -177,7 +176,6 @@ class Activity:
         return "failed" if activation and self._states[activation[0]].ending == "failed" else "done"
 
     def _recall(self, at: str, ending: Ending) -> None:
-        """Set the state of an activation and, until later events, of all enclosing ones."""
         activation = parse_address(self._tree, at)
         if activation is None:
             return
@@ -200,7 +198,6 @@ class Activity:
         self._tasks.clear()
 
     def _items_around(self, place: Place, cursor: Cursor) -> Iterator[tuple[str, "_PlaceState"]]:
-        """Yield the addresses of the items and calls around an activation, with their records."""
         for each in places_to(place):
             if _has_rows(each):
                 yield address(each, cursor[: len(each.counts)]), self._states[each]
@@ -226,7 +223,6 @@ class Activity:
         return [(at, now - since) for at, since in begun.items() if not _inner(at, begun)]
 
     def _enclosing(self, at: str) -> list[tuple[str, Place, Cursor]]:
-        """Return the composites of its lane that enclose a place, outermost first, and the place."""
         activation = parse_address(self._tree, at)
         if activation is None:
             return []
@@ -256,7 +252,6 @@ class Activity:
             self._withdraw_inside(at)
 
     def _withdraw_inside(self, at: str) -> None:
-        """Withdraw the questions in the lanes of a node that has ended."""
         activation = parse_address(self._tree, at)
         for inner in _inner(at, self._asking) if activation and self._tree.lanes(activation[0]) else ():
             self._asking.pop(inner).ending = "stopped"
@@ -274,8 +269,6 @@ class Activity:
 
 @dataclass(slots=True)
 class _ItemState:
-    """The state of one item of an `each`, or of one call."""
-
     since: float | None
     ending: Ending | None = None
     text: str = ""
@@ -283,8 +276,6 @@ class _ItemState:
 
 @dataclass(slots=True, eq=False)
 class _PlaceState:
-    """The state of one place."""
-
     place: Place
     outline: str
     ending: Ending | None = None
@@ -402,7 +393,6 @@ def _run_at(place: Place, cursor: Cursor) -> str:
 
 
 def _has_rows(place: Place) -> bool:
-    """Return whether a place has rows for its items or for calls of a function."""
     return place.is_item or place.is_run
 
 

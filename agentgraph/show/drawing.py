@@ -208,7 +208,6 @@ def _part_lines(
 
 
 def _styles(drawn: Sketch, idle: Collection[str]) -> Iterator[str]:
-    """Yield the style lines of nodes, boxes and edges, only for kinds in the drawing."""
     boxes: dict[str, list[str]] = {}
     for part in drawn.all():
         if part.inside:

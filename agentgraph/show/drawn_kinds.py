@@ -82,12 +82,10 @@ def _graph_around(graph: object, around: Iterable[str], inside: Inside) -> objec
 
 
 def _subgraphs(graph: object) -> dict[str, object]:
-    """Return the graphs drawn in the nodes of a graph, by node."""
     return dict(graph.get_subgraphs()) if isinstance(graph, Pregel) else {}
 
 
 def _kind_of_node(place: Place, node: str) -> str:
-    """Return the kind of one of the nodes of a place."""
     if node == place.node:
         return appearance_of(place.kind.name).style
     if node == place.nodes.tools:
@@ -126,7 +124,6 @@ def back_edges(edges: Iterable[Ends], drawn: Mapping[str, Drawn]) -> dict[Ends, 
 
 
 def _repeated(source: Drawn, target: Drawn) -> Iterator[Place]:
-    """Yield the places that start again after an edge from one node to another."""
     place, tree, last = source.place, source.tree, target.place
     while place is not None and tree is not None and last is not None:
         is_repeated = place.kind.loops or place.repeats

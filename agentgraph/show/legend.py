@@ -60,7 +60,6 @@ def _swatch(word: str, style: str, shape: str, x: float, y: float, width: float)
 
 
 def _outline(shape: str, x: float, y: float, width: float) -> str:
-    """Return the outline of a shape, as Mermaid draws nodes in these brackets."""
     right, low, middle, s = x + width, y + _HEIGHT, y + _HEIGHT / 2, _SLANT
     corners = {
         "[//]": [(x + s, y), (right, y), (right - s, low), (x, low)],

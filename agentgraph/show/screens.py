@@ -303,7 +303,6 @@ def frame(
 
 
 def _line(pieces: list[Segment]) -> Line:
-    """Return a line without the spaces at its end."""
     length = cell_len("".join(piece.text for piece in pieces).rstrip())
     line = Segment.adjust_line_length(pieces, length)
     return [(piece.text, str(piece.style or "")) for piece in line]
@@ -334,8 +333,6 @@ def _table(rows: Sequence[Row], width: int, running: str) -> Table:
 
 
 class _End:
-    """A text of which only the end is shown if it is too long."""
-
     def __init__(self, text: str) -> None:
         self.text = text
 
@@ -355,7 +352,6 @@ class _End:
 
 
 def _cells(row: Row, running: str, longest: int) -> dict[str, RenderableType]:
-    """Return the cells of a row by column title."""
     mark, style = _STYLES[row.state]
     mark = running if row.state == "running" else mark
     tokens = f"{_short(row.tokens_in)}→{_short(row.tokens_out)}"

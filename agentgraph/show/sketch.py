@@ -153,7 +153,6 @@ def _without_box(part: SketchNode, linked: Container[str]) -> SketchNode:
 
 
 def _only_box(nodes: Iterable[str], box: str) -> str:
-    """Return the box in a box, or the box itself if it contains a node."""
     first = next(key for key in nodes if key.startswith(box))
     name, colon, _ = first.removeprefix(box).partition(":")
     return f"{box}{name}:" if colon else box
@@ -207,7 +206,6 @@ def depths_from(start: str, onwards: Callable[[str], Sequence[str]]) -> dict[str
 
 
 def _edges(given: Iterable[Edge]) -> dict[Ends, bool]:
-    """Return the edges to draw, between nodes and boxes, and whether each is conditional."""
     edges: dict[Ends, bool] = {}
     for edge in given:
         if (ends := _between(edge.source, edge.target)) is not None:

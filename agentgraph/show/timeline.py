@@ -85,7 +85,6 @@ _SHORTENED = "Idle time is shortened."
 
 
 def _rows(bars: Sequence[Bar], most: int | None) -> Iterator[_Row]:
-    """Yield the rows, each before those inside it."""
     known = {bar.id for bar in bars}
     inside: dict[str | None, list[Bar]] = defaultdict(list)
     for bar in bars:
@@ -116,7 +115,6 @@ def _among(
 
 
 def _label(row: _Row) -> str:
-    """Return the label of a row, indented."""
     indent = "  " * row.depth
     if row.bar is None:
         return f"{indent}… {len(row.left_out)} more"
@@ -204,7 +202,6 @@ def _drawn(row: _Row, scale: "_Scale", span: int) -> Iterator[tuple[str, str]]:
 
 
 def _tokens(bars: Sequence[Bar]) -> dict[str, int]:
-    """Return the tokens of each bar, including those of the bars inside it."""
     by_id = {bar.id: bar for bar in bars}
     total = dict.fromkeys(by_id, 0)
     for bar in bars:
@@ -241,7 +238,6 @@ class _Scale:
             self._at.append(self._at[-1] + length)
 
     def _place(self, time: float) -> float:
-        """Return the position of a time, from 0 to 1."""
         number = min(max(bisect_right(self._times, time) - 1, 0), len(self._times) - 1)
         at = self._at[number]
         if number + 1 < len(self._times):
@@ -282,7 +278,6 @@ def _work(bars: Sequence[Bar], end: float) -> Iterator[tuple[float, float]]:
 
 
 def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Merge spans of time that overlap."""
     merged: list[tuple[float, float]] = []
     for begin, end in sorted(spans):
         if merged and begin <= merged[-1][1]:

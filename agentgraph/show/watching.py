@@ -171,7 +171,6 @@ def _screen(console: "Console | Screen | None") -> "Screen":
 
 
 async def _first(events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
-    """Yield the first event, if there is one."""
     if (event := await anext(events, None)) is not None:
         yield event
 

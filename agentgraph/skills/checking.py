@@ -49,7 +49,6 @@ def checked(document: Document, references: References) -> tuple[FileMapping | N
 
 
 def _path(location: Sequence[str | int]) -> Path:
-    """Convert a pydantic location to a path, without the tags of unions."""
     before = ("", *location)
     return tuple(
         word

@@ -167,7 +167,6 @@ class _Walk:
         return made
 
     def _bare(self, event: Event, path: Path) -> None:
-        """Report an anchor and a tag as faults."""
         if event.anchor:
             self._fault(event, path, f"the anchor &{event.anchor} is not allowed; take it out")
         if event.tag:

@@ -153,7 +153,6 @@ def _public(module: ModuleType) -> list[str]:
 
 
 def _is_own(value: object, module_name: str) -> bool:
-    """Return whether a module defines a value, which another module may have defined instead."""
     if not (isroutine(value) or isclass(value) or ismodule(value)):
         return True
     home = str(getattr(value, "__module__", None))

@@ -339,7 +339,6 @@ def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
 
 
 def _default(parameter: Parameter, is_inherited: bool) -> object:
-    """Return the default of a field, or `...` if the field is required."""
     if is_inherited:
         return None
     if parameter.default is Parameter.empty:
@@ -348,7 +347,6 @@ def _default(parameter: Parameter, is_inherited: bool) -> object:
 
 
 def _argument_texts(builder: Builder) -> dict[str, str]:
-    """Return the first sentence about each argument in the docstring, by name."""
     _, _, arguments = str(getdoc(builder)).partition("Args:\n")
     arguments = arguments.replace("None", "null").replace("True", "true")
     return {entry["name"]: _first_sentence(entry["text"]) for entry in _ENTRY.finditer(arguments)}

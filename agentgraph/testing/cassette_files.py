@@ -93,7 +93,6 @@ class CassetteFile:
         self._write()
 
     def _merge(self) -> None:
-        """Add the file's entries for places that this process has not recorded."""
         self._seen = self._version()
         if self._seen is None:
             return

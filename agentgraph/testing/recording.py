@@ -209,7 +209,6 @@ class Recorder:
         question: Question,
         entry: Entry,
     ) -> object:
-        """Return or raise a tool's outcome, after its questions to a person."""
         with _fatal_in(running), self._reading(place):
             asks = [{**each, "value": from_json(each["value"])} for each in entry.get("asks", ())]
         for asked in asks:
@@ -353,7 +352,6 @@ def _with_call(entry: Entry, call_id: str) -> object:
 
 
 def _answering(form: Any, was: object, call_id: str) -> Any:
-    """Replace the call id in the form of a tool's result."""
     if isinstance(form, list):
         return [_answering(each, was, call_id) for each in form]
     if not isinstance(form, dict):

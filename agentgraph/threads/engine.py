@@ -302,8 +302,6 @@ class Engine:
         saver: GuardedSaver,
         mode: Mode,
     ) -> ResumePaused:
-        """Return the function that continues a paused run where answers for its questions are known."""
-
         async def resume_paused(execution: Execution) -> bool:
             head = await thread.checkpoint() if later else None
             questions = [] if head is None else await checked_read(pending_at, thread, head)

@@ -1205,7 +1205,6 @@ def _each(engine: Engine, thread_id: str, part: Part) -> Iterator[AgentEvent]:
 
 
 async def _aeach(engine: Engine, thread_id: str, part: Part) -> AsyncGenerator[AgentEvent, None]:
-    """Yield the same."""
     for event in part.events:
         yield event
     while part.rest is not None:

@@ -256,7 +256,6 @@ class Execution:
             del error  # it would hold this frame, and the frame it
 
     async def _save_discarded(self) -> None:
-        """Save which events were discarded, for followers that were cut off before."""
         discards, self._discarded = self._discarded, []
         if discards and (saved := await self._thread.written()) is not None:
             await save_notes(self._thread, saved.config, [*map(discarded_note, discards)])

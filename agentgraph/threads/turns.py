@@ -366,7 +366,6 @@ async def _of_lane(
     head: Saved,
     around: Sequence[BaseMessage],
 ) -> Recovered:
-    """Return the messages and values of an unfinished lane, given the messages around it."""
     recovered = _written(await _state_at(saver, head))
     said = recovered.messages
     step = await _of_step(saver, every, head, said, [*around, *said])

@@ -323,7 +323,6 @@ def _own_counter(place: Place, number: int | None) -> Cursor | None:
 
 
 def _targets_to(place: Place, count: Count) -> list[Place]:
-    """Return the targets from the chat agent of a counter to a place, inclusive."""
     places = places_to(place)
     inside = list(takewhile(lambda step: step.is_target, places[places.index(count.place) + 1 :]))
     own = next((i for i, step in enumerate(inside) if step.counts_transfers), len(inside))
@@ -342,7 +341,6 @@ def _with_last(place: Place, count: Count, chain: tuple[None, ...]) -> tuple[str
 
 
 def _begin_alike(cursor: Cursor, other: Cursor, counters: int) -> bool:
-    """Return whether two cursors show the same numbers, up to a counter."""
     return [*map(_number, cursor[:counters])] == [*map(_number, other[:counters])]
 
 
@@ -375,7 +373,6 @@ def _shown_call(counter: object) -> str:
 
 
 def _place_inside(tree: Tree, around: Place | None, segment: str, called: bool) -> Place | None:
-    """Return the place that a segment names directly inside another place, or at the root."""
     if around is None:
         return tree.root if segment == tree.root.segment and not called else None
     inside = tree.called if called else tree.children
@@ -401,7 +398,6 @@ def visited_by(tree: Tree, first: Place, chain: Sequence[str | None]) -> list[Pl
 
 
 def _neighbour(tree: Tree, first: Place, place: Place, name: str) -> Place | None:
-    """Return the place with a name to which an agent may transfer, or return."""
     near = [*(tree.children.get(place, ()) if place.kind.transfers else ())]
     if place is not first and place.parent is not None:
         near += [place.parent, *tree.children[place.parent]]

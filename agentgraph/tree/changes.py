@@ -184,7 +184,6 @@ class _Comparison:
             yield from self._inside(old, new)
 
     def _in_graphs(self, old: Outline, new: Outline) -> Iterator[str]:
-        """Yield the obstacles for the graphs of a place that are in progress."""
         were, are = old.get("graphs", {}), new.get("graphs", {})
         for node in (each for each in old["nodes"] if each in self._graphs):
             was, now = were.get(node), are.get(node)
@@ -198,7 +197,6 @@ class _Comparison:
                 yield f"node {gone} is gone from the graph of {_label(old)}"
 
     def _inside(self, old: Outline, new: Outline) -> Iterator[str]:
-        """Yield the obstacles between the places inside an old and a new place."""
         was, now, around = old["inside"], new["inside"], name_of(old)
         kind, is_same = kind_in(old), old["kind"] == new["kind"]
         if is_same and not kind.is_node:
@@ -224,7 +222,6 @@ class _Comparison:
     def _pairs(
         self, was: Sequence[Outline], now: Sequence[Outline], count: int, around: str
     ) -> Iterator[str]:
-        """Yield the obstacles between each of the first old and new places."""
         for one, other in islice(zip_longest(was, now), count):
             if one and other and (_label(one) == _label(other) or self._may_be(one, other)):
                 yield from self.between(one, other, around)
@@ -236,11 +233,9 @@ class _Comparison:
                 yield f"{_label(other)} is new in {around}"
 
     def _may_be(self, old: Outline, new: Outline) -> bool:
-        """Return whether an agent of another kind may replace one that has not started."""
         return not self._has_run(old) and name_of(old) == name_of(new)
 
     def _lost(self, old: Outline, around: str) -> str:
-        """Describe that a place has moved or is gone."""
         what = _label(old)
         if what not in self._around:
             return f"{what} is gone from {around}" if around else f"the root was {what}"
@@ -279,7 +274,6 @@ def name_of(outline: Outline) -> str:
 
 
 def _counters(outline: Outline) -> tuple[bool, bool, bool]:
-    """Return the properties of a place on which the counters of a cursor depend."""
     kind = kind_in(outline)
     targets = [each for each in outline["inside"] if not is_called(each)]
     has_transfers = kind.is_swarm or (kind.transfers and bool(targets))
@@ -287,7 +281,6 @@ def _counters(outline: Outline) -> tuple[bool, bool, bool]:
 
 
 def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the label of each place, with the name of the place around it."""
     yield _label(outline), around
     for each in outline["inside"]:
         yield from _around(each, name_of(outline))

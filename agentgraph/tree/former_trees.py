@@ -60,7 +60,6 @@ def former_tree(outline: Outline) -> FormerTree:
 
 
 def _divided(outline: Outline) -> tuple[list[Outline], list[Outline]]:
-    """Return the sub-agents of a place, and the agents that it calls repeatedly."""
     inside = outline["inside"]
     if kind_in(outline).has_items:
         return [], inside
@@ -79,7 +78,6 @@ def _segments(outlines: Sequence[Outline]) -> list[str]:
 
 
 def _agent(outline: Outline) -> Leaf | Composite:
-    """Make an agent with the kind and name of a place that does nothing."""
     run, tools = (_named(each) for each in _divided(outline))
     former = OutlinedAgent(name_of(outline), run, tools, is_flat=len(outline["nodes"]) > 1)
     return rules_of(kind_in(outline).name).former(former)

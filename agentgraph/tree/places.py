@@ -450,7 +450,6 @@ class Tree:
 
     @cached_property
     def _lanes_of(self) -> Mapping[str, frozenset[str]]:
-        """The first nodes of the lanes that each node runs."""
         nodes = ((place, node) for place in self.places for node in (place.node, place.nodes.tools))
         return {node: frozenset(lane.node for lane in self.lanes(place)) for place, node in nodes}
 

@@ -272,7 +272,6 @@ def active_after(target: Place, before: Place) -> dict[str, object]:
 
 
 def _may_transfer_on(place: Place) -> bool:
-    """Return whether the target of a transfer may transfer itself."""
     may_transfer = place.chat is not None or place.kind.capabilities(place.agent).transfer
     return place.may_transfer and place.kind.is_leaf and may_transfer
 
@@ -353,7 +352,6 @@ def transfer_at(
 
 
 def _next_attempt(tree: Tree, place: Place, cursor: Cursor) -> Next:
-    """Return the start of the next attempt."""
     cursor = without_last_transfers(tree, place, cursor)
     before = len(counts_around(place)) + place.is_called
     return start(tree, place, cursor[:before], cursor[before] + 1)
@@ -377,7 +375,6 @@ def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
 
 
 def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
-    """Return the signals with which a lane can end."""
     signals: set[Signal | None] = set()
     first = _first(tree, lane)
     seen, queue = {first}, [first]
@@ -393,7 +390,6 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
 
 
 def _all_next(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[Next]:
-    """Yield all possible steps after a node place, without cursors."""
     for route in _routes(tree, place, capabilities):
         to = route.to if route.to is None or route.kind == "return" else _first(tree, route.to)
         if route.kind != "again" or route.at.repeats:  # some checks only fail, and never repeat
@@ -408,14 +404,12 @@ def _all_next(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[
 
 
 def _choices(tree: Tree, place: Place) -> Sequence[Place]:
-    """Return the places that a switch may choose, or at which a swarm may start."""
     inside = tree.children.get(place, ()) if place.kind.chooses else ()
     swarm = cast(SwarmAgent, place.agent) if place.kind.is_swarm else None
     return inside if swarm is None or swarm.sticky else [inside[swarm.first]]
 
 
 def _routes(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Route]:
-    """Yield the routes outwards from a node place with these capabilities."""
     if capabilities.go_on:
         yield from _routes_outwards(tree, place, None)
     if capabilities.break_loop:

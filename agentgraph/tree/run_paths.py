@@ -61,7 +61,6 @@ class RunPaths:
         return path
 
     def _entered(self, place: Place, cursor: Cursor) -> RunPath:
-        """Return the path to a place before any transfer away from it."""
         parent = place.parent
         if parent is None:
             return RunPath((RunStep(place.name),))
@@ -72,12 +71,10 @@ class RunPaths:
             return self._up_to(parent, inside, place.index)
 
     def _inside(self, parent: Place, cursor: Cursor) -> RunPath:
-        """Return the path before the first sub-agent of a composite."""
         inside = self._iteration if parent.kind.loops else self.at
         return inside(parent, cursor)
 
     def _up_to(self, parent: Place, cursor: Cursor, index: int) -> RunPath:
-        """Return the path to a sub-agent of a composite, through its earlier siblings."""
         around, paths = self._sub_agents.get(parent, ((), []))
         if around != cursor or not paths:
             paths = [self._inside(parent, cursor)]
@@ -111,7 +108,6 @@ class RunPaths:
         return self.at(place, cursor if chains is None else chains.completed(turn or 0, place, cursor))
 
     def _iteration(self, loop: Place, cursor: Cursor) -> RunPath:
-        """Return the path at the start of an iteration of a loop."""
         around, starts = self._iterations.get(loop, ((), []))
         if around != cursor[:-1] or not starts:
             starts = [self.at(loop, cursor[:-1])]

@@ -31,7 +31,6 @@ def handoff_of(target: Place) -> Handoff:
 
 
 def _transfer_targets(tree: Tree, place: Place) -> Iterator[Place]:
-    """Yield the agent above to which an agent may transfer, and the siblings."""
     around = place.parent
     if around is None or not place.is_target:
         return

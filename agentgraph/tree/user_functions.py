@@ -35,7 +35,6 @@ def user_functions(
 
 
 def _of_policies(retry: Any) -> Iterator[tuple[str, object]]:
-    """Yield the functions that decide whether a failure is retried."""
     for policy in retry if isinstance(retry, list | tuple) and not _is_policy(retry) else [retry]:
         if _is_policy(policy):
             yield "retry_on", policy.retry_on

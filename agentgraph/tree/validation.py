@@ -83,7 +83,6 @@ def validate(
 
 
 def _is_too_deep(root: Agent) -> bool:
-    """Return whether a tree is nested too deep for the recursive functions."""
     level = [root]
     for _ in range(MOST_LEVELS):
         level = [child for each in level if is_agent(each) for child in agents_inside(each)]
@@ -127,7 +126,6 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
 
 
 def _common_faults(agent: Leaf | Composite, checks: Iterable[CheckedAgent]) -> Iterator[str]:
-    """Yield the faults of the options that all agents have."""
     yield from _name_faults(agent.name)
     if not isinstance(agent.description, str):
         yield f"description={shown(agent.description)} is not a text; say what it is for"
@@ -137,7 +135,6 @@ def _common_faults(agent: Leaf | Composite, checks: Iterable[CheckedAgent]) -> I
 
 
 def _how_to_make(it: object) -> str:
-    """Return the advice for an object that is not an agent."""
     match it:
         case type() if issubclass(it, BreakLoop | Exit):
             return f"it is a class: write ag.{it.__name__}()"
@@ -165,7 +162,6 @@ def _how_to_make(it: object) -> str:
 
 
 def _is_part(agent: Agent) -> bool:
-    """Return whether an agent is part of a derived agent, where equal names are allowed."""
     return getattr(agent, "is_part", False)
 
 
@@ -191,7 +187,6 @@ def _walk(agent: Agent, around: Around = Around()) -> Iterator[tuple[str, Agent,
 def _handoffs_around(
     child: Agent, parent: Leaf | Composite, kind: Kind, around: Around
 ) -> tuple[Handoff, ...]:
-    """Return the agents above a sub-agent and its siblings to which it may transfer."""
     peers = [handoff_to(parent, peer) for peer in peers_of(parent, child.name)]
     if kind.is_swarm:
         return (*peers, *around.reachable)
@@ -211,7 +206,6 @@ def _name_faults(name: object) -> Iterator[str]:
 
 
 def _shared_keys(agent: Leaf | Composite, kind: Kind, merged: Container[str]) -> Iterator[str]:
-    """Yield the keys without a reducer that several branches or steps write."""
     each = cast(EachAgent, agent) if kind.has_items and not kind.first_wins else None
     if each is not None and not each.collects:
         for key in dict.fromkeys(written_keys(each.agent)):

@@ -47,7 +47,6 @@ class BackgroundRuns:
 
 
 def _needs_loop(runner: Runner) -> bool:
-    """Return whether only async calls can run the runner's tree with its saver."""
     try:
         runner.engine.check_sync()
     except AgentGraphError:

@@ -82,7 +82,6 @@ def _is_open(path: str) -> bool:
 
 
 def _is_link(scope: Scope, headers: Headers) -> bool:
-    """Return whether the request opens the page itself, by a link on another page."""
     return scope["path"] == _OPEN[0] and headers.get("sec-fetch-mode") == "navigate"
 
 

@@ -82,7 +82,6 @@ def _thread(window: Window, thread_id: str) -> tuple[str, tuple[str, ...], list[
 
 
 def _bars(window: Window, thread: JsonObject) -> tuple[list[JsonObject], bool]:
-    """Return the bars of agents, and whether they are all."""
     if thread["changed"]:
         return [], True
     data = window.call("timeline", {"thread_id": thread["thread_id"], "last": ROWS})

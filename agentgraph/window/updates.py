@@ -70,8 +70,6 @@ async def thread_updates(window: Window, thread_id: str, since: str | None) -> A
 
 
 class _Client:
-    """One page that follows a thread, and what it has been sent."""
-
     def __init__(self, window: Window, thread_id: str, since: str | None) -> None:
         self._window, self._thread_id, self._since = window, thread_id, since
         self._text_buffer = _TextBuffer(asyncio.get_running_loop())
@@ -135,7 +133,6 @@ class _Client:
         return seen, id(self._window.runner)
 
     async def _bars(self, seen: Hashable) -> list[Update]:
-        """Return the new and changed bars, and the ids of the bars that are gone."""
         try:
             timeline = await _in_thread(self._window.timeline_at, seen, self._thread_id, self._since)
         except UnknownThreadError:  # the thread has just been deleted
@@ -150,7 +147,6 @@ class _Client:
         return [("timeline", {**timeline, "bars": bars, "gone": gone})]
 
     def _failed(self, error: AgentGraphError) -> list[Update]:
-        """Return the error of a thread that cannot be read, once."""
         was, self._fault = self._fault, reason(error)
         if was == self._fault:
             return []
@@ -163,8 +159,6 @@ class _Client:
 
 
 class _TextBuffer:
-    """Collects the texts of a run in this process until they are sent."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._arrived = loop, asyncio.Event()
         self._guard = Lock()

@@ -17,7 +17,7 @@ PAGES = {
     if "_build" not in path.parts
 }
 SERVER = "127.0.0.1"
-"""In the pages that need servers, which `tests/server/test_guides.py` runs."""
+"""In the pages that need servers, which `tests/server/test_guides_of_servers.py` runs."""
 REAL = re.compile(r"chat_agent\([^)]*\"openai:[^)]*\)\n(?!except)")
 """In the pages that ask a real model, here on the loopback address; a call that raises asks none."""
 RUN = [

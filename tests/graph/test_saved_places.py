@@ -82,9 +82,9 @@ FIELDS: dict[str, dict[str, str]] = {
         "Update": "failure",
     },
     OURS: {
-        "Position": "next cursor tree at began clock signal asked chat border spent outline text",
+        "Position": "next cursor tree at began clock signal asked chat border spent outline text after",
         "LaneResult": "agentgraph signal began finished position number needs text skipped stopped",
-        "CallResult": "agentgraph number call agent began ended",
+        "CallResult": "agentgraph number call agent began ended made",
         "TaskResult": "agentgraph position number began",
         "Items": "agentgraph",
         "UnendedCall": "agentgraph call agent saved again given_up position",

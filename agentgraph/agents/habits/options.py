@@ -100,7 +100,6 @@ def _row(where: str) -> str:
 
 
 def _hint(where: str, name: str, options: Sequence[str]) -> str:
-    """Return the advice for an unknown option."""
     of_any_method = f"{where.rpartition('.')[0]}.*()"
     for hints in (OPTIONS.get(_row(where), {}), OPTIONS.get(of_any_method, {}), ANY):
         if name in hints:
@@ -110,7 +109,6 @@ def _hint(where: str, name: str, options: Sequence[str]) -> str:
 
 
 def _usage(where: str, parameters: Iterable[Parameter]) -> str:
-    """Describe the call of a function with missing or excess arguments."""
     needed = (each for each in parameters if each.default is Parameter.empty)
     names = (
         f"{each.name}=..." if each.kind is Parameter.KEYWORD_ONLY else each.name for each in needed

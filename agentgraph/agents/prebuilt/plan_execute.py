@@ -182,7 +182,6 @@ def plan_execute(
 
 
 def _agent(role: str, part: Agent | Model, history: HistoryPolicy = "shared") -> Agent:
-    """Return an agent, or a chat agent for a model."""
     if isinstance(part, str) or is_runnable(part) or callable(part):
         return chat_agent(role, part, history=history)
     return part
@@ -253,7 +252,6 @@ def _in_parallel(
     on_error: Literal["fail", "wait", "collect"],
     max_concurrency: int | None,
 ) -> CheckedAgent:
-    """Make the agent that runs all remaining steps, each after its dependencies."""
     steps = EachAgent(
         name=f"{name}_steps",
         agent=executor,

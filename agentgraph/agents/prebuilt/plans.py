@@ -400,7 +400,6 @@ def _step_of(work: Work, ctx: "Context") -> PlanStep:
 
 
 def _written(ctx: "Context") -> object:
-    """Return the value `plan` if an agent has written it, or None."""
     plan = ctx.values.get("plan")
     return None if plan == kept_in(ctx, "").get(_LAST_PLAN) else plan
 

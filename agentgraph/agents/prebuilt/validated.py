@@ -112,7 +112,6 @@ class TextCheck(Asks):
         )
 
     def _asked(self, ctx: "Context", text: str) -> object:
-        """Return the verdict, or an awaitable of it, or the exception with the fault."""
         try:
             if _is_schema(self.check):
                 typed(self.check, read_json(text))
@@ -123,7 +122,6 @@ class TextCheck(Asks):
 
 
 def _fault(come: Callable[[], object]) -> str | None:
-    """Return the fault of a text from its verdict, or None."""
     try:
         verdict = come()
     except _WRONG as error:
@@ -148,5 +146,4 @@ def _faults(check: object, max_attempts: object) -> Iterator[str]:
 
 
 def _is_schema(check: object) -> bool:
-    """Return whether a check is a type or a JSON schema, not a function."""
     return isinstance(check, type | dict) or typing.get_origin(check) is not None

@@ -190,7 +190,6 @@ class LaneTool:
         running.attempts.came = await self._output(running, result)
 
     async def _output(self, running: RunningCall, result: LaneResult) -> str | list[Any]:
-        """Return the result of the lane for the model, in the form that LangChain stores."""
         if self.tool.output is None:
             return last_text(result)
         reply = reply_of(result, self.node_context, self.lane.place)

@@ -129,7 +129,6 @@ class Asking:
         raise unfit(self.activation, fault)
 
     def _runs_others(self, reply: AIMessage, answer_format: AnswerFormat) -> bool:
-        """Return whether a reply has readable tool calls to run in addition to its answer."""
         others = [call for call in reply.tool_calls if call["name"] not in answer_format.schemas]
         return self.runs_tools and not self.is_last and bool(others)
 

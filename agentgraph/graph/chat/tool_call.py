@@ -139,7 +139,6 @@ class RunningCall:
         return state
 
     def _in_own_words(self, message: BaseMessage) -> BaseMessage:
-        """Return the text of a worker, without its name, for a tool that forwards it."""
         if not message.name or message.name == self.activation.name:
             return message
         if isinstance(message, ToolMessage):

@@ -180,7 +180,6 @@ class Activation:
         self.continue_at(self.node_context.place.node, border=Boundary(leaving=leaving, given=[]))
 
     def _exit_of(self, leaving: Leaving) -> TreeExit:
-        """Return the command that ends the tree, with the messages of the activation."""
         seen = self.view.state
         said = {"messages": list(seen.messages), "values": dict(seen.values)}
         update = {**said, **leaving["update"]}

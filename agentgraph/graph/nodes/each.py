@@ -171,7 +171,6 @@ class EachNode(LanesNode):
             activation.text = as_json(self._collected(jobs, results))
 
     def _writes(self, activation: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
-        """Return the writes of the items that leave them, and the results of all."""
         shared_writes = {n: self._leaving(result["values"]) for n, result in results.items()}
         writes = activation.view.state.joined(
             activation.address, shared_writes, are_concurrent(cast(ItemJobs, jobs).needs)
@@ -187,7 +186,6 @@ class EachNode(LanesNode):
         return writes
 
     def _leaving(self, writes: Sequence[Write]) -> list[Write]:
-        """Return writes without the values that stay in the lane of an item."""
         left = [
             {**write, "values": {n: v for n, v in write["values"].items() if n not in self._staying}}
             for write in writes
@@ -213,7 +211,6 @@ class EachNode(LanesNode):
         return value_of(result, self.node_context.reducers, self._keys, answer)
 
     def _errors(self, jobs: Sequence[Job], results: Results) -> dict[str | int, str]:
-        """Return the errors of the items that failed, by key or number."""
         keys = cast(ItemJobs, jobs).keys or range(len(jobs))
         return {
             keys[number]: result["failed"] for number, result in results.items() if "failed" in result
@@ -330,7 +327,6 @@ class EachNode(LanesNode):
         return replace(seen, values={**seen.values, self.agent.as_: value}, item=item)
 
     async def _items(self, activation: Activation) -> Items:
-        """Look up the items, and check them before any of them runs."""
         over = detached(await look_up("over", self.agent.over, activation.view.context(unchanged)))
         if isinstance(over, Mapping):
             items = Items(agentgraph="items", keys=list(over), values=list(over.values()))

@@ -262,7 +262,6 @@ def spent_until(saved: CheckpointTuple) -> Counts:
 
 
 def _pending_losses(saved: CheckpointTuple) -> Iterator[Loss]:
-    """Yield the spending in the step after a checkpoint, from its pending writes."""
     for _, channel, value in saved.pending_writes or ():
         if channel == CHANNEL:
             yield value

@@ -134,7 +134,6 @@ def has_edits(every: Iterable[Saved]) -> bool:
 
 
 def _placed_at(saved: Saved) -> dict[str, BaseMessage]:
-    """Return the messages that an earlier rewind replaced before the step after a checkpoint."""
     written = saved.writes.get(NO_TASK, {}).get("messages")
     return {str(each.id): each for each in written} if isinstance(written, list) else {}
 
@@ -183,7 +182,6 @@ def _check_like(saver: ThreadSaver, message: BaseMessage, was: BaseMessage) -> N
 def _check_calls(
     saver: ThreadSaver, message: BaseMessage, was: BaseMessage, present: Iterable[_Present]
 ) -> None:
-    """Reject a message without a call whose result is there, as providers would."""
     results = (each.message for each in present if isinstance(each.message, ToolMessage))
     answered = {each.tool_call_id for each in results}
     lost = {call_id(each) for each in calls_of(was)} & answered - {*map(call_id, calls_of(message))}

@@ -114,7 +114,6 @@ class NewLine(Draft):
         self._copy(line[-1], route[1:] if route else None)
 
     def _runs_graph(self, saved: Saved) -> bool:
-        """Return whether the step after a checkpoint runs an unfinished graph."""
         place = self.tree.by_node.get(saved.next_node or "")
         has_ended = any("position" in writes for writes in saved.writes.values())
         return place is not None and place.kind.runs_graph and not has_ended

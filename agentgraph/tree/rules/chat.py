@@ -154,7 +154,6 @@ def _has_kind(agent: ChatAgent, kind: str) -> bool:
 
 
 def _rule_fault(rule: object) -> str | None:
-    """Return the fault of a rule of LangChain's `interrupt_on`, or None."""
     if isinstance(rule, bool):
         return None
     if not isinstance(rule, Mapping):
@@ -190,7 +189,6 @@ def _agent_tool_faults(tool: AgentTool) -> Iterator[str]:
 
 
 def _length_faults(named: Iterable[Agent | BaseTool]) -> Iterator[str]:
-    """Yield the tools named after agents whose names are too long for providers."""
     names = (each.name for each in named if isinstance(each, BaseTool) or is_agent(each))
     for name in dict.fromkeys(each for each in names if len(each) > LONGEST_TOOL_NAME):
         yield (

@@ -59,7 +59,6 @@ def _stop_faults(graph: object, inside: str = "") -> Iterator[str]:
 
 
 def _flat_faults(agent: GraphAgent) -> Iterator[str]:
-    """Yield the reasons why the graph of an agent with `flat=True` cannot be flattened."""
     if not isinstance(agent.flat, bool):
         yield f"flat={shown(agent.flat)} is not known; use True or False"
         return
@@ -94,7 +93,6 @@ def _graph_faults(graph: object, builder: Any) -> Iterator[str]:
 
 
 def _several_edges(builder: Any) -> dict[str, list[str]]:
-    """Return the nodes with several static edges, which LangGraph takes all at once."""
     ends: dict[str, list[str]] = {}
     for start, end in sorted(builder.edges):
         ends.setdefault(start, []).append(end)
