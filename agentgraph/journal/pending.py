@@ -244,9 +244,17 @@ async def _questions_of_tasks(
                     waiting[each.id] = each
             askers = [(asker_of(each.schema), each) for each in waiting.values()]
             in_order += [((asker.call, at), [each]) for asker, each in askers if asker.address == at]
-    if place.kind.runs_agents and own_task in asked:  # the function itself may have asked
-        own = _unanswered(outer, saved, own_task)
-        in_order += [((-1, at), [each]) for each in own if asker_of(each.schema).address == at]
+    if own_task in asked:  # the function itself, or a call without a task, may have asked
+        own = [
+            each for each in _unanswered(outer, saved, own_task) if asker_of(each.schema).address == at
+        ]
+        if not place.kind.runs_agents:  # the rest repeats the questions of calls that are tasks
+            asks = chain.from_iterable(writes[INTERRUPT] for writes in asked.values())
+            of_users = {
+                one.id for one in asks if one.response_schema is None
+            }  # in tasks that a tool runs
+            own = [each for each in own if each.id in of_users]
+        in_order += [((-1, at), [each]) for each in own]
     return [question for _, each in sorted(in_order, key=lambda item: item[0]) for question in each]
 
 

@@ -82,14 +82,28 @@ def test_a_thread_goes_back_to_what_tasks_of_a_user_stopped_in(
         for number, at in enumerate(visits):
             runner.copy("t", f"copy {number}", at=at)
             assert runner.thread(f"copy {number}").status == "stopped"
-        waiting = len(runner.pending("t"))
+        waiting = [each.address for each in runner.pending("t")]
+        assert len(waiting) == 1
         for at in visits[::-1]:
             list(runner.rewind("t", at))
-            if (
-                waiting
-            ):  # a question of a task that a tool runs is listed only after a rewind, if at all
-                assert len(runner.pending("t")) == waiting
-            assert at in [each.address for each in runner.visits("t")]
+            assert len(runner.pending("t")) == len(waiting)
+
+
+@pytest.mark.parametrize("is_in_branch", [False, True])
+def test_a_question_of_a_task_that_a_tool_runs_is_pending_and_answered(
+    drive: Drive, saver: Any, is_in_branch: bool
+) -> None:
+    made = using(ask)
+    tree = ag.sequential("s", [says("a"), in_branch(made) if is_in_branch else made, asks("h")])
+    at = "s/p/q/leaf" if is_in_branch else "s/leaf"
+    with ag.Runner(tree, checkpointer=saver) as runner:
+        list(drive.run(runner, "Go.", thread_id="t"))
+        assert [each.address for each in runner.pending("t")] == [at]
+        assert runner.thread("t").status == "paused"
+    with ag.Runner(tree, checkpointer=saver) as again:
+        events = list(drive.resume(again, "t", "Yes."))
+        assert (at, "Yes.") in [(each.address, each.text) for each in events]
+        assert [each.address for each in again.pending("t")] == ["s/h"]
 
 
 TREES: dict[str, Callable[[], ag.Agent]] = {
