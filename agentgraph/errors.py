@@ -31,6 +31,15 @@ def _unpickled(
     return error
 
 
+def pip_install(extra: str) -> str:
+    """Return the command that installs an extra of this library.
+
+    >>> pip_install("cli")
+    "pip install 'langgraph-agentgraph[cli]'"
+    """
+    return f"pip install 'langgraph-agentgraph[{extra}]'"
+
+
 class InvalidAgentError(AgentGraphError):
     """A tree of agents that cannot be compiled; raised before anything runs.
 

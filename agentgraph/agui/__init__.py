@@ -33,12 +33,13 @@ The client receives:
 """
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.errors import pip_install as _pip_install
 
 try:
     from ag_ui.core import RunAgentInput as _RunAgentInput
 except ImportError as error:
     raise AgentGraphError(
-        "agentgraph.agui needs the package ag-ui-protocol; run pip install 'agentgraph[agui]'"
+        f"agentgraph.agui needs the package ag-ui-protocol; run {_pip_install('agui')}"
     ) from error
 
 from agentgraph.agui.event_stream import EventStream, arun

@@ -2,6 +2,8 @@
 
 import sys
 
+from agentgraph.errors import pip_install
+
 
 def main() -> None:
     """Run the command line: `agentgraph run`, `resume`, `events`, `draw`, `check`, `schema`, `demo`."""
@@ -9,7 +11,7 @@ def main() -> None:
         import click  # noqa: F401
         import rich  # noqa: F401
     except ImportError:
-        missing = "agentgraph's command line needs two more packages: pip install 'agentgraph[cli]'"
+        missing = f"agentgraph's command line needs two more packages: {pip_install('cli')}"
         print(missing, file=sys.stderr)
         sys.exit(2)
     from agentgraph.cli.commands import commands

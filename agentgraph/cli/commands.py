@@ -7,6 +7,7 @@ from typing import cast, get_args
 
 import click
 
+from agentgraph import __version__
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.demo_command import demo
 from agentgraph.cli.inspecting import inspect
@@ -84,7 +85,7 @@ _run_options = options(
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="agentgraph")
+@click.version_option(__version__)
 def commands() -> None:
     """Run, resume, draw and check trees of agents.
 

@@ -13,6 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 
 import agentgraph as ag
+from agentgraph.errors import pip_install
 from agentgraph.testing import ScriptedChatModel
 
 WORD_LIMIT = 40
@@ -33,7 +34,7 @@ def speaker() -> str:
     if uses_openai():
         return f"OpenAI's {openai_model()}"
     if os.environ.get("OPENAI_API_KEY"):
-        return "scripted, offline (for OpenAI's: pip install 'agentgraph[openai]')"
+        return f"scripted, offline (for OpenAI's: {pip_install('openai')})"
     return "scripted, offline (for OpenAI's: set OPENAI_API_KEY)"
 
 

@@ -22,7 +22,7 @@ from agentgraph.cli.options import json_object
 from agentgraph.cli.reloading import TargetFiles
 from agentgraph.cli.session import STOPPED
 from agentgraph.cli.target import Target, takes_target
-from agentgraph.errors import AgentGraphError, SaverError
+from agentgraph.errors import AgentGraphError, SaverError, pip_install
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.journal.locks import holders
 from agentgraph.journal.savers.opening import open_saver
@@ -136,8 +136,7 @@ def _check_installed() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise InspectError(
-            f"the page needs packages that are not installed ({error.name}): "
-            "pip install 'agentgraph[inspect]'"
+            f"the page needs packages that are not installed ({error.name}): {pip_install('inspect')}"
         ) from None
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from zlib import crc32
 
-from agentgraph.errors import AgentGraphError
+from agentgraph.errors import AgentGraphError, pip_install
 from agentgraph.safe_repr import printable
 from agentgraph.show.legend import legend
 
@@ -72,8 +72,8 @@ def as_svg(text: str, kinds: tuple[str, ...]) -> str:
         import mermaidx
     except ImportError as error:
         raise AgentGraphError(
-            "an SVG needs the package mermaidx; run pip install 'agentgraph[svg]', or use the Mermaid "
-            "text, which needs no package"
+            f"an SVG needs the package mermaidx; run {pip_install('svg')}, or use the Mermaid text, "
+            "which needs no package"
         ) from error
     drawn = mermaidx.render(text, config=_CONFIG).svg()
     for style, better in _LABELS:

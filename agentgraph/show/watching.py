@@ -5,7 +5,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from agentgraph.errors import AgentGraphError
+from agentgraph.errors import AgentGraphError, pip_install
 from agentgraph.events.events import AgentEvent
 from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.replay import last_turn
@@ -165,7 +165,7 @@ def _screen(console: "Console | Screen | None") -> "Screen":
         from agentgraph.show.screens import screen_for
     except ImportError:
         raise AgentGraphError(
-            "watching a run needs the package rich; run pip install 'agentgraph[live]'"
+            f"watching a run needs the package rich; run {pip_install('live')}"
         ) from None
     return screen_for(console)
 

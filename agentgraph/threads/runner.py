@@ -161,7 +161,7 @@ class Runner(metaclass=HintsNames):
             AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `renames`,
                 `max_running`, `context` or its schema is invalid.
             SaverError: The SQLite file or the database cannot be opened, or the packages for PostgreSQL
-                are not installed: `pip install agentgraph[postgres]`.
+                are not installed: `pip install 'langgraph-agentgraph[postgres]'`.
         """
         self._background = Background(max_running, self._stop_one)
         reducers = declared(values)

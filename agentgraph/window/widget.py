@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from agentgraph.errors import AgentGraphError
+from agentgraph.errors import AgentGraphError, pip_install
 from agentgraph.safe_repr import shown
 from agentgraph.threads.runner import Runner
 
@@ -56,6 +56,6 @@ def _cell_class() -> "type[Cell]":
         from agentgraph.window.cell import Cell
     except ImportError:
         raise AgentGraphError(
-            "viewing runs in a notebook needs the package anywidget: pip install 'agentgraph[notebook]'"
+            f"viewing runs in a notebook needs the package anywidget: {pip_install('notebook')}"
         ) from None
     return Cell

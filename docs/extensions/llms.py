@@ -13,7 +13,8 @@ INTRODUCTION = """# agentgraph
 > A Python library on LangGraph. A tree of agents compiles to one plain LangGraph graph. Each run is
 > a stream of events that say which agent did what, in which iteration.
 
-Install a checkout with `pip install .`; import it as `import agentgraph as ag`.
+Install a checkout with `pip install .` (the distribution is called `langgraph-agentgraph`); import it
+as `import agentgraph as ag`.
 
 """
 INCLUDE = re.compile(r"```\{literalinclude\} (\S+)\n```")

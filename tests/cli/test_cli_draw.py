@@ -54,8 +54,8 @@ def test_without_the_package_there_is_the_text_and_the_extra_is_named(command: C
     ended = command("draw", "without.py:asking", "--svg", "a.svg")
     assert ended.code == REFUSED
     assert ended.err == (
-        "Error: an SVG needs the package mermaidx; run pip install 'agentgraph[svg]', or use the "
-        "Mermaid text, which needs no package\n"
+        "Error: an SVG needs the package mermaidx; run pip install 'langgraph-agentgraph[svg]', or "
+        "use the Mermaid text, which needs no package\n"
     )
     assert not (command.folder / "a.svg").exists()
     assert command("draw", "without.py:asking").lines[0] == "graph LR"

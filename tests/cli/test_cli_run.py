@@ -135,7 +135,7 @@ def test_a_missing_package_is_named(command: Commands, package: str) -> None:
     ended = command("check", "agents.py:first", without=package)
     assert (ended.code, ended.out) == (REFUSED, "")
     assert ended.err == (
-        "agentgraph's command line needs two more packages: pip install 'agentgraph[cli]'\n"
+        "agentgraph's command line needs two more packages: pip install 'langgraph-agentgraph[cli]'\n"
     )
 
 

@@ -59,7 +59,7 @@ def test_what_cannot_be_served_is_refused_in_words(command: Commands, trees: Pat
 def test_a_missing_package_is_named(command: Commands, trees: Path, package: str) -> None:
     ended = command("inspect", "trees.py:report", "--no-browser", without=package)
     assert ended.code == WRONG_USE
-    assert "pip install 'agentgraph[inspect]'" in ended.err
+    assert "pip install 'langgraph-agentgraph[inspect]'" in ended.err
 
 
 def test_ctrl_c_ends_it_at_once(serve: Serve) -> None:

@@ -320,7 +320,10 @@ def test_what_is_missing_is_named() -> None:
     run = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False
     )
-    words = "viewing runs in a notebook needs the package anywidget: pip install 'agentgraph[notebook]'"
+    words = (
+        "viewing runs in a notebook needs the package anywidget: "
+        "pip install 'langgraph-agentgraph[notebook]'"
+    )
     assert (run.stdout, run.stderr) == (f"{words}\n", "")
 
 

@@ -217,7 +217,7 @@ def test_packages_that_are_missing_are_named_and_none_is_loaded_for_nothing() ->
     first, second = ended.stdout.splitlines()
     assert first == "[]"
     assert second.startswith("PostgreSQL needs packages that are not installed (")
-    assert second.endswith("): pip install 'agentgraph[postgres]'")
+    assert second.endswith("): pip install 'langgraph-agentgraph[postgres]'")
 
 
 def test_the_command_line_takes_a_url_and_shows_no_password(command: Commands, url: str) -> None:

@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.agents.middleware import Mode
-from agentgraph.errors import AgentGraphError, SaverError
+from agentgraph.errors import AgentGraphError, SaverError, pip_install
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Call
 from agentgraph.journal.savers.urls import is_database_url
@@ -84,7 +84,7 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
 
     Raises:
         SaverError: The database cannot be opened, its tables cannot be created, or the packages are
-            not installed: `pip install agentgraph[postgres]`.
+            not installed: `pip install 'langgraph-agentgraph[postgres]'`.
         AgentGraphError: It is no such URL, or `allow` names no type.
     """
     if not is_database_url(url):
@@ -96,7 +96,7 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
     except ImportError as error:
         raise SaverError(
             f"PostgreSQL needs packages that are not installed ({reason(error)}): "
-            "pip install 'agentgraph[postgres]'"
+            f"{pip_install('postgres')}"
         ) from None
     return opened(url, allow)
 
