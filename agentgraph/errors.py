@@ -41,11 +41,14 @@ def pip_install(extra: str) -> str:
 
 
 class InvalidAgentError(AgentGraphError):
-    """A tree of agents that cannot be compiled; raised before anything runs.
+    """A tree of agents that cannot be compiled, or run; raised before anything runs.
 
     ```
     report/refine: a loop needs at least one sub-agent
     ```
+
+    A tree compiles without the keys and packages of the models that its agents name. A run raises this
+    error if LangChain cannot create one of these models.
 
     Attributes:
         faults: Every fault of the tree, each as `where: what is wrong and what to do`.

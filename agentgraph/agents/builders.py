@@ -117,9 +117,10 @@ def chat_agent(
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         model: A LangChain chat model, or a runnable that wraps one: from `with_fallbacks`, or, without
             tools, from `with_retry`; `retry` works with and without tools. Arguments that were bound to
-            it stay bound. Or a name, such as "openai:gpt-5", for LangChain's `init_chat_model`, which
-            creates the model at its first call. Or a function from a `Context` to either, called for
-            each step. LangChain caches replies for a model with a `cache`, or after `set_llm_cache`.
+            it stay bound. Or a name, such as "openai:gpt-5", for LangChain's `init_chat_model`: the
+            first run creates all models that agents of its tree name, before it saves anything. Or a
+            function from a `Context` to either, called for each step. LangChain caches replies for a
+            model with a `cache`, or after `set_llm_cache`.
         description: The purpose of the agent, in one sentence for other agents.
         instruction: The system message, a template: `{topic}` is replaced by the value of the run,
             `{topic?}` by nothing if the value is missing, as in google-adk; `{{` and `}}` are braces,

@@ -28,6 +28,7 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.kinds import nodes_of
 from agentgraph.graph.lane_position import Position
+from agentgraph.graph.named_models import NamedModels
 from agentgraph.graph.named_types import allow_named
 from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.context import NodeContext
@@ -185,6 +186,7 @@ class _LaneBuilder:
 
     Attributes:
         at_once: The most tasks that one node built so far may run at once.
+        named: The models that agents of the tree name.
     """
 
     def __init__(
@@ -198,6 +200,7 @@ class _LaneBuilder:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
         self.context_schema, self.cache = context_schema, cache
         self.types, self.at_once = state_types(reducers), 0
+        self.named = NamedModels(tree.places)
         self._keeping: set[Place] = set()
         self._reading: dict[tuple[str, ...], type] = {}
 
@@ -241,6 +244,7 @@ class _LaneBuilder:
             limits=self.limits,
             is_limited=may_transfer or Ledger(self.tree, self.limits).is_full,
             at_once=self.at_once,
+            named=self.named,
         )
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
@@ -280,6 +284,7 @@ class _LaneBuilder:
             self.reducers,
             has_boundary=has_boundary,
             cache=self.cache,
+            named=self.named,
         )
 
     def _add(self, builder: Builder, each: LaneNode) -> None:

@@ -26,6 +26,7 @@ from agentgraph.graph.known_messages import (
     without_overwrite,
 )
 from agentgraph.graph.limit_answers import take_limit_answers
+from agentgraph.graph.named_models import NamedModels
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.callers import called
 from agentgraph.graph.nodes.concurrency import Room
@@ -141,6 +142,7 @@ class RootGraph(OwnedGraph):
         limits: The limits of a turn.
         is_limited: Whether a run counts what it spends: transfers, or what else is limited.
         at_once: The most tasks that one node may run at once, unless a config bounds them.
+        named: The models that agents of the tree name; the first run makes them.
     """
 
     def __init__(
@@ -151,11 +153,12 @@ class RootGraph(OwnedGraph):
         limits: Limits,
         is_limited: bool,
         at_once: int,
+        named: NamedModels,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.tree, self.reducers, self.limits, self.is_limited = tree, reducers, limits, is_limited
-        self.at_once = at_once
+        self.at_once, self.named = at_once, named
 
     @property
     def agent(self) -> Agent:
@@ -176,8 +179,10 @@ class RootGraph(OwnedGraph):
         if fault := self.tree.mode_faults["sync"]:
             raise AgentGraphError(fault)
         graph_input, config, saver, read_first = self._started(input, config)
-        run = self._prepared_stream if read_first else super().stream
-        stream = run(graph_input, config, **options)
+        if read_first or self.named.unmade:
+            stream = self._prepared_stream(graph_input, config, read_first, **options)
+        else:
+            stream = super().stream(graph_input, config, **options)
         return stream if saver is None else _raising(stream, saver)
 
     def astream(self, input: object, config: RunnableConfig | None = None, **options: Any) -> Any:
@@ -192,8 +197,11 @@ class RootGraph(OwnedGraph):
             The result of LangGraph's own method.
         """
         graph_input, config, saver, read_first = self._started(input, config)
-        run: Any = self._prepared_astream if read_first else super().astream
-        stream = run(graph_input, config, **options)
+        stream: Any
+        if read_first or self.named.unmade:
+            stream = self._prepared_astream(graph_input, config, read_first, **options)
+        else:
+            stream = super().astream(graph_input, config, **options)
         return stream if saver is None else _araising(stream, saver)
 
     def _started(
@@ -227,26 +235,34 @@ class RootGraph(OwnedGraph):
         return graph_input, config, saver, is_read and self._is_outermost(config)
 
     def _prepared_stream(
-        self, graph_input: object, config: RunnableConfig | None, **options: Any
+        self, graph_input: object, config: RunnableConfig | None, read_first: bool, **options: Any
     ) -> Iterator[object]:
-        yield from super().stream(run_calls(self._prepared(graph_input, config)), config, **options)
+        prepared = run_calls(self._prepared(graph_input, config, read_first))
+        yield from super().stream(prepared, config, **options)
 
     async def _prepared_astream(
-        self, graph_input: object, config: RunnableConfig | None, **options: Any
+        self, graph_input: object, config: RunnableConfig | None, read_first: bool, **options: Any
     ) -> AsyncIterator[object]:
-        graph_input = await arun_calls(self._prepared(graph_input, config))
+        graph_input = await arun_calls(self._prepared(graph_input, config, read_first))
         async with aclosing(
             cast(AsyncGenerator[object, None], super().astream(graph_input, config, **options))
         ) as stream:
             async for part in stream:
                 yield part
 
-    async def _prepared(self, graph_input: Any, config: RunnableConfig | None) -> object:
-        """Return input without answers about limits, and with its values as they are saved.
+    async def _prepared(
+        self, graph_input: Any, config: RunnableConfig | None, read_first: bool
+    ) -> object:
+        """Make the named models; return input without answers about limits, and with saved values.
 
         Raises:
+            InvalidAgentError: A named model cannot be made.
             ThreadError: A message has the id of one of the thread, and other content.
         """
+        if self.named.unmade:
+            await self.named.make()
+        if not read_first:
+            return graph_input
         if self._is_about_limits(graph_input, config):
             whole = ensure_config(self.config, config)
             saver: Any = whole["configurable"].get(SAVER, self.checkpointer)

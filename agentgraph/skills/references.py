@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.builders import function_agent
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.chat.models import providers
+from agentgraph.graph.named_models import providers
 from agentgraph.safe_repr import reason, shown
 
 Registry = Literal["tools", "models", "agents"]

@@ -5,7 +5,7 @@ How a call begins that may be a turn or a resume: `invoke` and `watch`.
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
@@ -13,6 +13,7 @@ from langgraph.types import Command
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
@@ -238,6 +239,8 @@ class Engine:
         engine, thread = await self.for_thread(thread)
         if engine is not self:
             return await engine._execution(thread, begin, how, active_run, mode)
+        if (named := cast(RootGraph, self.graph).named).unmade:
+            await named.make()  # before anything is read or saved
         is_turn, own = isinstance(begin, NewTurn), getattr(begin, "request", None)
         await checked_read(active_run.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, RewindArguments):

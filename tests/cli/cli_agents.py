@@ -40,6 +40,7 @@ def hangs(ctx):
 first, last = says("first", "one"), says("last", "three")
 echo = says("echo", lambda ctx: ctx.messages[-1].text)
 chat = ag.chat_agent("chat", ScriptedChatModel(responses=[echoes]), instruction="About {topic}.")
+unmade = ag.sequential("unmade", [first, ag.chat_agent("typo", "opnai:gpt-5")])
 failing = ag.sequential("failing", [first, says("failer", fails), last])
 hanger = says("hanger", hangs)
 alone = ag.sequential("alone", [first, hanger])

@@ -89,7 +89,7 @@ class BuiltAgent:
         self.keeps_answer = self.answer_format is not None or bool(self.agent.output_key)
         has_format = self.answer_format is not None and self.answer_format.response_format is not None
         self.takes_node = self.wraps_model or has_format
-        self.models = Models(self.agent)
+        self.models = Models(self.agent, node_context.named)
         self._transfers = transfers_text(without_tools(self.agent, node_context.handoffs))
         self.runs_tools, self.tools_node = node_context.place.has_tools, node_context.place.nodes.tools
         self.keeps_record = bool(self.middleware) or any(map(_may_command, self.agent.tools))

@@ -53,7 +53,8 @@ from agentgraph.agents.schemas import plain, references, schema_fault
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.calls import last_reply
 from agentgraph.graph.chat.flattened import asking_by
-from agentgraph.graph.chat.models import core_of, model_named
+from agentgraph.graph.chat.models import core_of
+from agentgraph.graph.named_models import model_named
 from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.reporter import ask_until_it_fits
 from agentgraph.graph.sync_async import arun_calls

@@ -3,12 +3,9 @@
 A model is an object, a name that LangChain knows, or the result of a function.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import langchain.chat_models.base
-from langchain.chat_models import init_chat_model
 from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFallbacks
@@ -16,26 +13,26 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.context import Context
-from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.named_models import NamedModels
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.calling import Contained
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.sync_async import Call
-from agentgraph.safe_repr import reason, shown
+from agentgraph.safe_repr import shown
 from agentgraph.tree.rules.chat import toolless
 
 
 class Models:
-    """The models of an agent; a model given by name is made when it is first needed.
+    """The models of an agent.
 
     Attributes:
         fixed: The model, if it is an object; else None.
+        named: The models that agents of the tree name.
     """
 
-    def __init__(self, agent: ChatAgent) -> None:
-        self._model = agent.model
+    def __init__(self, agent: ChatAgent, named: NamedModels) -> None:
+        self._model, self.named = agent.model, named
         self.fixed = agent.model if isinstance(agent.model, Runnable) else None
-        self._named: dict[str, object] = {}
 
     async def chosen(self, context: Context) -> object:
         """Return the model for one step, or its name, if the model is not fixed.
@@ -52,38 +49,6 @@ class Models:
                 "chat model, or a name such as 'openai:gpt-5'"
             )
         return model
-
-    async def named(self, name: str, where: str) -> object:
-        """Return a model by its name; async runs make it in a thread, because that imports packages."""
-        if name not in self._named:
-            made = await Call(model_named, _amodel_named, (name, where))
-            self._named.setdefault(name, made)
-        return self._named[name]
-
-
-def model_named(name: str, where: str) -> object:
-    """Return the model that LangChain makes for a name; `where` begins the text of errors.
-
-    Raises:
-        AgentGraphError: LangChain cannot make the model.
-    """
-    try:
-        return init_chat_model(name)
-    except Exception as error:
-        raise AgentGraphError(
-            f"{where}: LangChain's init_chat_model cannot make the model {name!r} "
-            f"({reason(error)}); install the provider's package, set its key in the "
-            "environment, or pass a model object"
-        ) from error
-
-
-async def _amodel_named(name: str, where: str) -> object:
-    return await asyncio.to_thread(model_named, name, where)
-
-
-def providers() -> list[str]:
-    """Return the names of the providers whose models LangChain makes by name."""
-    return list(getattr(langchain.chat_models.base, "_BUILTIN_PROVIDERS", ()))
 
 
 def takes_tools(model: object) -> bool:

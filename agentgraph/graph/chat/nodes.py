@@ -129,7 +129,7 @@ class ModelNode(ChatNode):
         asking = await self._asking(activation)
         seen = asking.context.seen
         if isinstance(asking.model, str):
-            asking.model = await self.built.models.named(asking.model, activation.address)
+            asking.model = await self.built.models.named.model(asking.model, activation.address)
         has_record = self.built.keeps_record and activation.view.record
         has_step = self.built.middleware or self.node is not None or has_record
         step = asking.step = self.built.step(activation, seen) if has_step else None

@@ -32,6 +32,7 @@ from agentgraph.graph.copied_values import LEAVES, OwnDict, own, own_list
 from agentgraph.graph.history import PathReader, last_of_workers, unchanged, visible
 from agentgraph.graph.lane_position import Position, clock_in
 from agentgraph.graph.message_changes import with_changes
+from agentgraph.graph.named_models import NamedModels
 from agentgraph.graph.nodes.callers import AROUND
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import LEDGER, Bounds, Ledger
@@ -70,7 +71,7 @@ PARENT_STATE = "__agentgraph_parent_state"
 Savers save the configurable keys with each checkpoint, except those that begin with `__`.
 """
 
-_NO_REDUCERS = Reducers()
+_NO_REDUCERS, _NO_MODELS = Reducers(), NamedModels()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +181,7 @@ class NodeContext:
             node may run again only to call it.
         is_inner: Whether the place is in an inner lane.
         cache: LangGraph's cache that the graph was compiled with.
+        named: The models that agents of the tree name.
         bounds: The limits of the agents around it, the innermost first.
         renamed_tools: The names that tools have now, by those under which a thread knows them.
     """
@@ -193,9 +195,10 @@ class NodeContext:
         *,
         has_boundary: bool = False,
         cache: Cache | None = None,
+        named: NamedModels = _NO_MODELS,
     ) -> None:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
-        self.has_boundary, self.cache = has_boundary, cache
+        self.has_boundary, self.cache, self.named = has_boundary, cache, named
         self.bounds: Bounds = tree.bounds_of(place) if tree.limited else ()
         self.targets = targets(tree, place)
         self.handoffs = tuple(handoff_of(target) for target in self.targets.values())

@@ -180,8 +180,7 @@ def test_a_name_becomes_a_model_when_it_is_needed(
     with pytest.raises(ag.AgentGraphError) as caught:
         list(drive.run(runner, "On.", thread_id="t"))
     assert str(caught.value).startswith(
-        "w, in summarized(...): LangChain's init_chat_model cannot make the model "
-        "'openai:gpt-4.1-mini' ("
+        "w, in summarized(...): the model 'openai:gpt-4.1-mini' needs OPENAI_API_KEY, which is not set"
     )
 
 
