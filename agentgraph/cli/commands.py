@@ -20,6 +20,7 @@ from agentgraph.cli.options import (
     options,
     runner_of,
     thread_argument,
+    verbose_option,
 )
 from agentgraph.cli.session import (
     STOPPED,
@@ -81,6 +82,7 @@ _run_options = options(
     click.option(
         "--traceback", "with_traceback", is_flag=True, help="Print the traceback of a failure."
     ),
+    verbose_option,
 )
 
 

@@ -1,6 +1,7 @@
 """Options and arguments shared by several commands."""
 
 import json
+import logging
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -67,6 +68,33 @@ db_option = click.option(
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print each event as a line of JSON, and ask nothing."
+)
+
+
+class _Printed(logging.Handler):
+    """Prints log records on standard error, which a live tree moves above itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        click.echo(without_controls(self.format(record)), err=True)
+
+
+def _log_to_stderr(ctx: click.Context, _: click.Parameter, count: int) -> None:
+    if count:
+        log, handler = logging.getLogger("agentgraph"), _Printed()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO if count == 1 else logging.DEBUG)
+        ctx.call_on_close(lambda: log.removeHandler(handler))
+
+
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    expose_value=False,
+    callback=_log_to_stderr,
+    help="Log runs, questions and failures on standard error; -vv logs each activation too.",
 )
 
 

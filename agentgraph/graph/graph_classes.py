@@ -27,6 +27,7 @@ from agentgraph.graph.known_messages import (
 )
 from agentgraph.graph.limit_answers import take_limit_answers
 from agentgraph.graph.named_models import NamedModels
+from agentgraph.graph.nodes.activation_log import ACTIVATIONS
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.callers import called
 from agentgraph.graph.nodes.concurrency import Room
@@ -218,6 +219,7 @@ class RootGraph(OwnedGraph):
                 f"the input of a graph is a mapping, not {shown(input)}; pass "
                 f'{{"messages": [("user", {shown(input)})]}}'
             )
+        ACTIVATIONS.look()
         config, saver = self._guarded(self._with_room(called(config, self.config)))
         config = self._counting(config)
         graph_input = from_outside(input)

@@ -261,7 +261,8 @@ class Engine:
         if on.rewound is not None:
             await checked_read(put_missing_states, thread, on.rewound)
         saver = self._guarded(thread)
-        execution = Execution(thread, saver, how.on_part, active_run)
+        origin = "new input" if is_turn else "answers" if resumed and resumed.answers else "a resume"
+        execution = Execution(thread, saver, how.on_part, active_run, origin=origin)
         graph_input = resumed.rest if resumed else graph_input
         stream = self._stream(execution, graph_input, on, how, saver, mode)
         execution.begin(stream, on, [*resumed.answers.values()] if resumed else [])
@@ -293,7 +294,8 @@ class Engine:
             on = await checked_read(continuation, thread, await thread.checkpoint(), None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 
-        execution = Execution(thread, saver, how.on_part, active_run, enter)
+        origin = f"a rewind to {shown(back.at)}"
+        execution = Execution(thread, saver, how.on_part, active_run, enter, origin)
         execution.resume_paused = self._answer_later(thread, dict(prepared.later), how, saver, mode)
         return execution
 
@@ -336,6 +338,7 @@ class Engine:
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(execution.thread_id, how, saver, on.before)
         execution.metadata = options["config"].get("metadata") or {}
+        execution.run_id = options["config"].get("run_id")
         return stream(graph_input, control=execution.control, **options)
 
     def _options(

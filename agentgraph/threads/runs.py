@@ -42,6 +42,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, unmark_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
+from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.outside import is_collecting, is_within, outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
@@ -59,6 +60,7 @@ from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.live.active_run import ActiveRun, check_loop
 from agentgraph.threads.live.following import AsyncFollow
 from agentgraph.threads.live.loop_end import run_task
+from agentgraph.threads.run_log import RunLog, logged
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], object]
@@ -86,10 +88,14 @@ class Execution:
         generator: Yields the events of the run, and calls to be made.
         resume_paused: Resumes it where it pauses and can continue; None if it cannot.
         metadata: The metadata that it was given in its config.
+        run_id: The id that it was given in its config; None without one.
+        origin: How it begins, for the log.
     """
 
     stream: object
-    _has_stopped = False
+    run_id: object = None
+    _has_stopped = _is_paused = False
+    _log: RunLog | None = None
     _continuation: Continuation
     _answers: Sequence[TaskWrite]
 
@@ -100,6 +106,7 @@ class Execution:
         on_part: PartHook | None,
         active_run: ActiveRun,
         enter: "Callable[[Execution], Calls[None]] | None" = None,
+        origin: str = "",
     ) -> None:
         """Make it.
 
@@ -109,8 +116,10 @@ class Execution:
             on_part: Called with each part of the stream before it is translated.
             active_run: How the rest of the process reaches the run.
             enter: Begins it when its first event is asked for; else it has been begun.
+            origin: How it begins, for the log.
         """
         self._thread, self._saver, self._on_part, self._enter = thread, saver, on_part, enter
+        self.origin = origin
         self.active_run, self.control = active_run, active_run.control
         self._feed = active_run.feed
         self._discarded: list[AgentEvent] = []
@@ -125,6 +134,11 @@ class Execution:
     def thread_id(self) -> str:
         """The thread."""
         return self._thread.thread_id
+
+    @property
+    def tree_name(self) -> str:
+        """The name of the root of the tree."""
+        return self._thread.tree.root.name
 
     @property
     def saver(self) -> Saver:
@@ -150,6 +164,10 @@ class Execution:
                 self._feed.recent.append(event)
                 if event.action is not None and event.action.discarded:
                     self._discarded.append(event)
+                if self._log is not None and (
+                    event.error or (event.action is not None and event.action.interrupted)
+                ):
+                    self._log.event(event)
         if self._feed.subscribers:
             for tell in [*self._feed.subscribers]:
                 tell(event)
@@ -157,16 +175,30 @@ class Execution:
     def _events(self) -> RunGenerator:
         if self._enter is not None:
             yield from awaiting(self._enter(self))
-        yield from self._until_pause()
-        while (
-            self.resume_paused
-            and not self.control.drain_requested
-            and (yield from awaiting(self.resume_paused(self)))
-        ):
+        with logged(self) as self._log:
             yield from self._until_pause()
+            while (
+                self.resume_paused
+                and not self.control.drain_requested
+                and (yield from awaiting(self.resume_paused(self)))
+            ):
+                yield from self._until_pause()
+
+    def status(self, error: BaseException | None) -> str:
+        """Return the status in which it ends: that of the thread, or "left" by its caller.
+
+        Args:
+            error: The exception that ends it; None if none does.
+        """
+        if self._has_stopped:
+            return "stopped"
+        is_left = self.control.drain_requested and not self.active_run.is_stopped
+        if error is not None:
+            return "failed" if isinstance(error, Exception) and not self.is_closed else "left"
+        return "left" if is_left else "paused" if self._is_paused else "done"
 
     def _until_pause(self) -> RunGenerator:
-        on = self._continuation
+        on, self._is_paused = self._continuation, False
         if on.checkpoint is not None:
             yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_before))
         self._is_replaying = True
@@ -215,6 +247,7 @@ class Execution:
                 next_part = get_next(self.stream)
                 while (part := (yield next_part)) is not None:
                     if part["type"] == "updates" and not part["ns"]:
+                        self._is_paused |= INTERRUPT in part["data"]
                         for update in part["data"].values():  # without a call: it is made at each step
                             if type(update) is dict and "position" in update and "number" not in update:
                                 del feed.recent[: feed.older]  # it is of a step, not of a task

@@ -25,7 +25,7 @@ from agentgraph.window.guard import Guard, has_token
 from agentgraph.window.joined import PAGE, joined_modules
 from agentgraph.window.updates import thread_updates
 
-log = logging.getLogger("agentgraph")
+log = logging.getLogger("agentgraph.window")
 
 MOST_BYTES = 32 * 2**20
 """Maximum size of the body of a call, in bytes."""

@@ -32,7 +32,7 @@ from agentgraph.window.calls import Window
 from agentgraph.window.failures import failure_of
 from agentgraph.window.updates import thread_updates
 
-log = logging.getLogger("agentgraph")
+log = logging.getLogger("agentgraph.window")
 
 Key = tuple[str, int]
 """A view, and the number of a call or a follower of the view."""

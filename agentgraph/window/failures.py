@@ -7,7 +7,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import reason
 
-log = logging.getLogger("agentgraph")
+log = logging.getLogger("agentgraph.window")
 
 
 class CallFailure(NamedTuple):

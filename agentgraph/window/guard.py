@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-log = logging.getLogger("agentgraph")
+log = logging.getLogger("agentgraph.window")
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 """The names of the loopback address."""

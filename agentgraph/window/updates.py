@@ -26,7 +26,7 @@ from agentgraph.threads.live.feed import Feed
 from agentgraph.window.calls import Window
 from agentgraph.window.shapes import place_id
 
-log = logging.getLogger("agentgraph")
+log = logging.getLogger("agentgraph.window")
 
 SECONDS = 0.3
 """Seconds between checks for changes."""

@@ -149,3 +149,13 @@ def test_the_help_names_skill_files_whose_schema_is_printed(command: Commands) -
     assert "--registry FILE.py" in command("run", "--help").out
     ended = command("schema")
     assert (ended.code, json.loads(ended.out)) == (0, json_schema())
+
+
+def test_verbose_logs_runs_on_standard_error(command: Commands) -> None:
+    assert "agentgraph.runs" not in command("run", "agents.py:echo", "bees").err
+    for option, begins in (("-v", 0), ("-vv", 1), ("--verbose", 0)):
+        ended = command("run", "agents.py:echo", "bees", "--thread", "t", option)
+        assert ended.lines == ["echo: bees"]
+        assert "INFO agentgraph.runs: thread 't': echo begins with new input, run " in ended.err
+        assert "INFO agentgraph.runs: thread 't': echo ends done after " in ended.err
+        assert ended.err.count("DEBUG agentgraph.activations: thread 't': echo begins, run ") == begins

@@ -194,6 +194,13 @@ class Activation:
         position = self.view.position
         return not self.view.progress and position.keys().isdisjoint(("answer", "ask", "border"))
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the agent continues in the next step, at a node of the same activation."""
+        if self._next is None or [*self._next["cursor"]] != [*self.cursor]:
+            return False
+        return self.node_context.tree.by_node.get(self._next["next"] or "") is self.node_context.place
+
     def count_transfer(self) -> None:
         """Count a transfer before it is made.
 

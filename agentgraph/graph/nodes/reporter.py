@@ -17,6 +17,7 @@ from agentgraph.graph.failures import concurrent_questions, is_within, mark_boun
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.lane_position import Question
 from agentgraph.graph.nodes.activation import Activation, TreeExit
+from agentgraph.graph.nodes.activation_log import ACTIVATIONS
 from agentgraph.graph.nodes.calling import Contained, is_cancelled
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.stamps import addressed, asker_of
@@ -28,7 +29,7 @@ class Reporter(Contained):
     Not a `@contextmanager`: that costs too much.
     """
 
-    __slots__ = ("_activation", "_address", "_call", "_emitter")
+    __slots__ = ("_activation", "_address", "_began", "_call", "_emitter")
 
     def __init__(
         self, activation: Activation, call: int | None = None, emitter: Emitter | None = None
@@ -43,10 +44,14 @@ class Reporter(Contained):
         self._activation, self._address, self._call = activation, activation.address, call
         self._emitter = emitter or activation.output.emitter
         self._in_task = False
+        is_logged = ACTIVATIONS.is_on and call is None
+        self._began = ACTIVATIONS.begin(activation) if is_logged else None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        if self._began is not None:
+            ACTIVATIONS.end(self._activation, self._began, error)
         if error is None:
             return
         contained = self.contained(error)

@@ -22,7 +22,7 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.runs import AsyncRun, Run
 
-log = logging.getLogger("agentgraph")
+log = logging.getLogger("agentgraph.background")
 
 MAX_RUNNING = 32
 """Default number of runs of a runner that run in the background at a time."""
