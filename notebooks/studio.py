@@ -1,15 +1,19 @@
 """The trees of the notebooks as graphs for LangGraph Studio: the cells tagged `studio` make them."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import agentgraph as ag
 
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER))  # where the notebooks find their scripts
+
 
 def graph_of(notebook: str, **options: str) -> Any:
     """Return the graph of a notebook's `agent`; options name variables of the notebook."""
-    cells = json.loads((Path(__file__).parent / f"{notebook}.ipynb").read_text())["cells"]
+    cells = json.loads((FOLDER / f"{notebook}.ipynb").read_text())["cells"]
     tagged = [cell for cell in cells if "studio" in cell["metadata"].get("tags", [])]
     names: dict[str, Any] = {}
     exec("\n".join("".join(cell["source"]) + "\n" for cell in tagged), names)

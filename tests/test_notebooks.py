@@ -1,4 +1,4 @@
-"""The notebooks run as they are committed, offline and with a real client; a run is watched in one."""
+"""The notebooks run as they are committed, offline and with a real client; one test watches a run."""
 
 import json
 import re
@@ -37,7 +37,8 @@ def answered(body: Body) -> str:
     """Answer a request in plain text, in which each agent finds what it needs; or by its schema."""
     if "response_format" in body:
         report = {"title": "A", "sentences": 1}
-        return json.dumps({"customer": "Ada", "euros": 6, "is_closed": True, **report})
+        note = {"booked": False, "summary": "A question."}
+        return json.dumps({"customer": "Ada", "euros": 6, "is_closed": True, **report, **note})
     return f"1. Answer to {len(body['messages'])} messages."
 
 
@@ -69,6 +70,26 @@ def kernel() -> Iterator[KernelManager]:
     manager.context.destroy()
 
 
+def running(notebook: Any) -> list[Any]:
+    """Return the cells that make a runner of the tree."""
+    return [cell for cell in code(notebook) if "ag.Runner(agent" in cell.source]
+
+
+def cells_for_a_key(notebook: Any) -> list[Any]:
+    """Return copies of the cells that choose a model, make the tree, and run it first and last."""
+    runs = running(notebook)
+    chosen = [
+        cell
+        for cell in code(notebook)
+        if "OPENAI_API_KEY" in cell.source or is_tagged(cell) or cell in (runs[0], runs[-1])
+    ]
+    return [nbformat.v4.new_code_cell(cell.source) for cell in chosen]
+
+
+def is_tagged(cell: Any) -> bool:
+    return "studio" in cell.metadata.get("tags", [])
+
+
 @each_notebook
 def test_a_notebook_shows_what_is_committed_and_speaks_with_a_real_model(
     path: Path, kernel: KernelManager, openai_server: OpenAIServer
@@ -79,14 +100,29 @@ def test_a_notebook_shows_what_is_committed_and_speaks_with_a_real_model(
     key = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": openai_server.base_url}
     forget = f"import os\nfor name in {[*key]}: os.environ.pop(name, None)\n%reset -f"
     cells = [nbformat.v4.new_code_cell(source) for source in (forget, f"os.environ.update({key})")]
-    again = nbformat.v4.new_code_cell(code(notebook)[-1].source)
-    notebook.cells = [cells[0], *notebook.cells, cells[1], again]
+    with_key = cells_for_a_key(notebook)
+    notebook.cells = [cells[0], *notebook.cells, cells[1], *with_key]
     runs = NotebookClient(notebook, km=kernel, timeout=120)
     runs.execute()
     runs.kc.stop_channels()
-    assert [shown(cell) for cell in code(notebook)[1:-2]] == committed
-    assert openai_server.requests
-    assert shown(again) != committed[-1]
+    assert [shown(cell) for cell in code(notebook)[1 : 1 + len(committed)]] == committed
+    assert {body["model"] for body in openai_server.requests} == {"gpt-5-mini"}
+
+
+@each_notebook
+def test_a_notebook_leads_with_its_tree_and_the_name_of_its_model(path: Path) -> None:
+    notebook: Any = nbformat.read(path, as_version=4)
+    imports, tree, *_ = code(notebook)
+    assert set(re.findall(r"^\w+", imports.source, re.MULTILINE)) <= {"import", "from"}
+    assert re.search("^agent = ", tree.source, re.MULTILINE)
+    if "SCRIPTED" in imports.source:
+        assert re.match(
+            'MODEL = .*"openai:gpt-5-mini".* if .*"OPENAI_API_KEY".* else SCRIPTED', tree.source
+        )
+        (script,) = re.findall("^from offline.* import SCRIPTED$", imports.source, re.MULTILINE)
+        assert script == f"from offline.{path.stem[3:]} import SCRIPTED"
+    before = code(notebook)[: code(notebook).index(running(notebook)[0])]
+    assert sum(len(cell.source.splitlines()) for cell in before) <= 75
 
 
 @each_notebook
@@ -99,7 +135,7 @@ def test_a_notebook_is_one_task_in_a_few_cells_with_outputs(path: Path) -> None:
     assert [cell.source for cell in code(notebook) if cell.execution_count is None] == []
     assert [cell.id for cell in notebook.cells if "execution" in cell.metadata] == []
     assert notebook.metadata.language_info.version == "3.11"
-    assert any("studio" in cell.metadata.get("tags", []) for cell in code(notebook))
+    assert any(is_tagged(cell) for cell in code(notebook))
 
 
 @each_notebook
