@@ -39,6 +39,7 @@ from agentgraph.errors import SaverError
 from agentgraph.graph.collecting import decoding
 from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.open_types import Saver
+from agentgraph.graph.question_records import keeps_questions, recording, restored, restoring
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.strict_serializer import MALFORMED, UnreadableError
@@ -48,6 +49,8 @@ from agentgraph.tree.changes import FORMAT
 
 _READS, _WRITES = ("get_tuple", "get_delta_channel_history"), ("put", "put_writes")
 """The methods that a run calls, and `list`."""
+_RECORDING = {"get_tuple": restoring, "put_writes": recording}
+"""Additions to methods of savers that are not known to keep questions whole."""
 _OTHERS = ("delete_thread", "delete_for_runs", "copy_thread", "prune")
 """The other methods that `BaseCheckpointSaver` has, but `get_next_version`."""
 _ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
@@ -189,6 +192,7 @@ class GuardedSaver(Saver):
         self._failed: list[SaverError] = [] if failed is None else failed
         self._order = order
         self._saved: set[str] = set() if saved is None else saved
+        self._has_records = not keeps_questions(inner)
         own = {"serde": inner.serde, "get_next_version": inner.get_next_version}
         for name in _OTHERS:
             own[name], own[f"a{name}"] = getattr(inner, name), getattr(inner, f"a{name}")
@@ -208,7 +212,8 @@ class GuardedSaver(Saver):
         """Yield checkpoints, as the saver does."""
         self.check()
         try:
-            yield from self.inner.list(config, **bounds)
+            for saved in self.inner.list(config, **bounds):
+                yield restored(saved) if self._has_records else saved
         except Exception as error:
             raise self._raised(error, writes=False)  # noqa: B904
 
@@ -219,7 +224,7 @@ class GuardedSaver(Saver):
         self.check()
         try:
             async for saved in self.inner.alist(config, **bounds):
-                yield saved
+                yield restored(saved) if self._has_records else saved
         except Exception as error:
             raise self._raised(error, writes=False)  # noqa: B904
 
@@ -274,7 +279,7 @@ class GuardedSaver(Saver):
             raise
 
     def _path(self, path: str) -> tuple[str, ...]:
-        return (path,) if _takes_path(type(self.inner).put_writes) else ()
+        return path_for(self.inner, path)
 
     def check(self) -> None:
         """Raise the failure of the saver, if it has failed."""
@@ -301,6 +306,8 @@ class GuardedSaver(Saver):
         method, amethod = getattr(self.inner, name), getattr(self.inner, f"a{name}")
         if name in _READS:
             method, amethod = decoding(method, amethod)
+        if self._has_records and name in _RECORDING:
+            method, amethod = _RECORDING[name](method, amethod)
         writes, own = name in _WRITES, self._namespace if name == "get_tuple" else None
 
         @wraps(method)
@@ -385,6 +392,11 @@ def _check_form(saved: CheckpointTuple, namespace: str) -> None:
     tree = position.get("tree") if isinstance(position, dict) else None
     if isinstance(tree, str) and tree and not tree.startswith(f"{FORMAT}."):
         raise another_form()
+
+
+def path_for(saver: Saver, path: str) -> tuple[str, ...]:
+    """Return the path of a task as an argument of a saver's `put_writes`, if the saver takes it."""
+    return (path,) if _takes_path(type(saver).put_writes) else ()
 
 
 @cache

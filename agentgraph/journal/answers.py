@@ -103,7 +103,7 @@ async def resumption(
     if not named:
         return Command(update=update) if update else None
     saves = {
-        key: asked[key].answered(answer)
+        key: asked[key].answered(saver.tree, answer)
         for key, answer in named.items()
         if key in asked and limit_question_in(asked[key].schema) is None
     }

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.errors import ThreadError, UnknownThreadError
-from agentgraph.graph.internals import ERROR
+from agentgraph.graph.internals import ERROR, task_path_str
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.stamps import Note
 from agentgraph.journal.saved import COPIED, Saved, keeps_state, parts_of
@@ -65,9 +65,10 @@ async def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence
     if saved is None:
         return
     if not isinstance(error, Exception):
-        ids = [each.id for each in (await saver.state()).tasks]
-        if len(ids) == 1 and ids[0] not in saved.writes:
-            await saver.put_write(saved.config, ids[0], ERROR, error)
+        tasks = (await saver.state()).tasks
+        if len(tasks) == 1 and tasks[0].id not in saved.writes:
+            path = task_path_str(tasks[0].path)
+            await saver.put_write(saved.config, tasks[0].id, ERROR, error, path)
     await save_notes(saver, saved.config, notes)
 
 

@@ -11,7 +11,7 @@ from langgraph.types import Interrupt as LangGraphInterrupt
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once
-from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
+from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns, task_path_str
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.limit_answers import limit_question_in
 from agentgraph.graph.nodes.lane import namespace_of_attempt
@@ -28,6 +28,7 @@ from agentgraph.journal.lines import (
 )
 from agentgraph.journal.saved import Saved, Writes
 from agentgraph.journal.spent import counts_at
+from agentgraph.journal.task_paths import task_path
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.tree.addresses import (
     address,
@@ -46,12 +47,14 @@ class OpenQuestion(NamedTuple):
         saved: The checkpoint of the step in which it was asked; None if that is not known.
         task: The task that asked it.
         answers: The answers that the task has to its earlier questions.
+        path: LangGraph's path of the task, if it is one of a graph inside the tree.
     """
 
     question: LangGraphInterrupt
     saved: Saved | None = None
     task: str = ""
     answers: Sequence[object] = ()
+    path: str = ""
 
     @property
     def id(self) -> str:
@@ -63,11 +66,13 @@ class OpenQuestion(NamedTuple):
         """The schema of its answer, which names the asker."""
         return self.question.response_schema
 
-    def answered(self, answer: object) -> TaskWrite | None:
-        """Return the saver of an answer, which saves it as LangGraph does, where the task takes it."""
+    def answered(self, tree: Tree, answer: object) -> TaskWrite | None:
+        """Return the write of an answer where its task takes it; None if that is not known."""
         if self.saved is None:
             return None
-        return self.saved.config, self.task, RESUME, [*self.answers, answer]
+        asker = asker_of(self.schema)
+        path = self.path or task_path(tree, self.saved, self.task, asker.address or "", asker.call)
+        return self.saved.config, self.task, RESUME, [*self.answers, answer], path
 
 
 class PendingQuestions(NamedTuple):
@@ -197,11 +202,13 @@ async def _questions_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, O
     asked = _asking(saved)
     tasks = (await saver.state(namespace)).tasks if asked else ()
     names = {each.id: each.name for each in tasks}
+    paths = {each.id: task_path_str(each.path) for each in tasks}
     questions: dict[str, OpenQuestion] = {}
     for task in asked:
         inner = joined(namespace, f"{names.get(task)}:{task}")
         deeper = await _questions_in_graph(saver, inner)
-        own = {each.id: each for each in _unanswered(inner, saved, task)}
+        several = _unanswered(inner, saved, task)
+        own = {each.id: each._replace(path=paths.get(task, "")) for each in several}
         questions |= own if deeper is None else deeper
     return questions
 

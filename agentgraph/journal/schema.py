@@ -14,6 +14,7 @@ tables the data that a saver returns.
     LOSSES                  Loss                                     steps that fail or pause
     NOTES                   Notes, whose data have a shape by kind   the runner
     QUESTIONS               SavedQuestions                           a rewind
+    RECORD                  QuestionRecord                           runs on savers that are not known
 
 A request for a run is a separate checkpoint, whose state is RequestData.
 
@@ -43,6 +44,7 @@ from agentgraph.graph.nodes.lane import (
 from agentgraph.graph.nodes.saved_calls import CallResult, UnendedCall
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.nodes.spending import Loss
+from agentgraph.graph.question_records import RECORD, QuestionRecord
 from agentgraph.graph.stamps import ANSWERED, Asker, EventOrder, Note, Stamp
 from agentgraph.graph.task_results import TAG, TaskResult
 from agentgraph.graph.values import Write
@@ -61,6 +63,7 @@ __all__ = [
     "NOTES",
     "QUESTIONS",
     "RECEIVED",
+    "RECORD",
     "RESUMED",
     "REWOUND",
     "STOPPED",
@@ -77,6 +80,7 @@ __all__ = [
     "Note",
     "Outline",
     "Position",
+    "QuestionRecord",
     "Received",
     "RequestData",
     "RequestKind",

@@ -18,9 +18,10 @@ from langgraph.types import StateSnapshot
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.collecting import decoding
 from agentgraph.graph.graph_classes import RootGraph
-from agentgraph.graph.guarded_saver import saver_error
-from agentgraph.graph.internals import SAVER
+from agentgraph.graph.guarded_saver import path_for, saver_error
+from agentgraph.graph.internals import INTERRUPT, RESUME, SAVER
 from agentgraph.graph.open_types import Graph, Saver
+from agentgraph.graph.question_records import keeps_questions, record_of, restored
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.saving import list_checkpoints, name_fault, saved_input
 from agentgraph.graph.signal_handlers import is_of_a_handler
@@ -33,17 +34,21 @@ from agentgraph.journal.savers.listing import begun_threads, kept_namespaces
 from agentgraph.journal.savers.opening import namespaces_since
 from agentgraph.journal.savers.plain_lines import ids_in_order, plain_line
 from agentgraph.journal.savers.thread_index import Begun, HasThreadIndex, Listed, ThreadQuery
+from agentgraph.journal.task_paths import task_path
 from agentgraph.journal.thread_config import checked_id, config_of
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 
-TaskWrite = tuple[RunnableConfig, str, str, object]
-"""A value to save: the config of the checkpoint, the task id, the channel, and the value."""
+TaskWrite = tuple[RunnableConfig, str, str, object, str]
+"""A value to save: the config of the checkpoint, the task id, the channel, the value, and LangGraph's
+path of the task."""
 _FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0}, {"step": -2})
 """The metadata of a thread's first checkpoint: of a run, an edit, a run with `durability="exit"`."""
 
 
+_STAYING = {INTERRUPT, RESUME}
+"""The channels of tasks that may continue: LangGraph writes them again, under the task's path."""
 _MOST_READS = 1000
 """How often what a run in memory has changed meanwhile is read."""
 
@@ -82,6 +87,7 @@ class ThreadSaver:
         """
         self.tree, self.saver, self.thread_id, self.paths = tree, saver, thread_id, paths
         self._graph, self._check_one = graph, check
+        self._has_records = not keeps_questions(saver)
         self._after: dict[tuple[str, str], Saved] | None = {} if is_lean else None
         """Lean checkpoints by the one before each, until that is read: the newest come first."""
 
@@ -286,20 +292,23 @@ class ThreadSaver:
                 raise
             raise saver_error(error, self.saver, self.thread_id) from error
 
-    def put_write(
-        self, config: RunnableConfig, task_id: str, channel: str, value: object
-    ) -> Calls[None]:
+    async def put_write(
+        self, config: RunnableConfig, task_id: str, channel: str, value: object, path: str = ""
+    ) -> None:
         """Save a value with a checkpoint, under a channel and a task id."""
-        return self._called(self.saver, "put_writes", config, [(channel, value)], task_id)
+        await self.put_writes(config, [(channel, value)], task_id, path)
 
-    def put_writes(
+    async def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, object]], task_id: str, path: str
-    ) -> Calls[None]:
+    ) -> None:
         """Save all writes of a task, as channels and values, with a checkpoint.
 
-        Savers return the writes of several tasks in the order of `path`.
+        Savers return the writes of several tasks in the order of `path`, LangGraph's of the task.
         """
-        return self._called(self.saver, "put_writes", config, writes, task_id, path)
+        if self._has_records and (record := record_of(writes, task_id)) is not None:
+            await self._called(self.saver, "put_writes", config, *record)
+        at = path_for(self.saver, path)
+        await self._called(self.saver, "put_writes", config, writes, task_id, *at)
 
     def put(self, config: RunnableConfig, saved: Saved) -> Calls[RunnableConfig]:
         """Save a checkpoint as it is, after the one that `config` names, and return its config."""
@@ -315,7 +324,9 @@ class ThreadSaver:
             tasks[task].append((channel, value))
         at = config_of(self.checked_id, namespace, own["checkpoint_id"])
         for number, (task, writes) in enumerate(tasks.items()):
-            await self.put_writes(at, writes, task, f"{number:06}")
+            may_continue = not _STAYING.isdisjoint(channel for channel, _ in writes)
+            path = task_path(self.tree, saved, task) if may_continue else ""
+            await self.put_writes(at, writes, task, path or f"{number:06}")
         before = parent["configurable"]["checkpoint_id"] if parent else None
         await self.put(config_of(self.checked_id, namespace, before), saved)
 
@@ -358,7 +369,7 @@ class ThreadSaver:
         """Return a result of a call; a checkpoint decoded and checked."""
         if not isinstance(result, CheckpointTuple):
             return result
-        saved = Saved(*result)
+        saved = Saved(*(restored(result) if self._has_records else result))
         self._check_one(saved)
         if (after := self._after) is None:
             return saved

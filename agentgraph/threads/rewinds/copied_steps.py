@@ -28,8 +28,8 @@ from agentgraph.graph.internals import (
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.lane import ATTEMPTS, task_in
 from agentgraph.graph.nodes.saved_calls import KEYED
-from agentgraph.graph.nodes.saved_calls import number_of as number_of_call
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
+from agentgraph.graph.question_records import RECORD
 from agentgraph.graph.stamps import Note, number_at
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.graph.task_results import TAG, ours
@@ -37,14 +37,13 @@ from agentgraph.journal.lines import address_at, is_foreign
 from agentgraph.journal.saved import COPIED, NO_TASK, Saved, keeps_state, parts_of
 from agentgraph.journal.schema import NOTES, QUESTIONS, SavedQuestions
 from agentgraph.journal.steps import AgentStep, is_at_or_in
+from agentgraph.journal.task_paths import MORE, number_of_lane
 from agentgraph.journal.thread_config import config_of
 from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_siblings
 from agentgraph.tree.addresses import (
-    Cursor,
     address,
     as_cursor,
     counts_around,
-    number_of_item,
     parse_address,
 )
 from agentgraph.tree.places import Place, Tree
@@ -52,10 +51,8 @@ from agentgraph.tree.position import start
 
 _STOPPED = (INTERRUPT, ERROR)
 """The channels that say how a step stopped that is to continue."""
-_BESIDE = {NOTES, ATTEMPTS, LOSSES, QUESTIONS}
+_BESIDE = {NOTES, ATTEMPTS, LOSSES, QUESTIONS, RECORD}
 """The channels of data that is saved next to tasks, under ids that LangGraph does not know."""
-_MORE = 64
-"""How far the call numbers of a node's tasks are looked for, beyond four times their count."""
 
 PendingWrite = tuple[str, str, object]
 """A task, a channel and a value."""
@@ -292,7 +289,7 @@ class CopiedStep:
         kept = [
             self._on_new_line(task, channel, value)
             for task, channel, value in self._saved.pending_writes or ()
-            if channel != QUESTIONS
+            if channel not in (QUESTIONS, RECORD)
             and (is_over or not (channel in _STOPPED or (runs_graph and channel == RETURN)))
         ]  # an active graph begins its step from scratch
         return [*kept, *self._asked_by(self._called)]
@@ -300,7 +297,7 @@ class CopiedStep:
     def _keeps_write(
         self, task: str, channel: str, value: Any, kept: Set[str], lanes: Set[str], target: Called
     ) -> bool:
-        if channel in (NOTES, LOSSES, QUESTIONS):
+        if channel in (NOTES, LOSSES, QUESTIONS, RECORD):
             return False
         if channel == ATTEMPTS:
             return bool(value["namespace"] in lanes)
@@ -373,7 +370,9 @@ class CopiedStep:
         if agent_step.task:
             return self._called[agent_step.task]
         place, cursor = agent_step.activation
-        return Called("", place.node, _number(place, cursor), agent_step.visit.address, place, 0.0, {})
+        return Called(
+            "", place.node, number_of_lane(place, cursor), agent_step.visit.address, place, 0.0, {}
+        )
 
     def _on_new_line(self, task: str, channel: str, value: Any) -> PendingWrite:
         if channel == ATTEMPTS:
@@ -412,7 +411,7 @@ class CopiedStep:
         likely = [number for *_, number in about.values() if number is not None]
         task_id = called_tasks(began, self._within, self._number, (PULL, self._node))
         found: dict[str, Called] = {}
-        for number in dict.fromkeys([*likely, *range(4 * len(ids) + _MORE)]):
+        for number in dict.fromkeys([*likely, *range(4 * len(ids) + MORE)]):
             for name in names:
                 task = task_id(name, number)
                 if task in ids and task not in found:
@@ -458,15 +457,7 @@ class CopiedStep:
             if activation is None or activation[0] not in tree.lanes(self._place):
                 return "", None, began, came.get("number")
             place, cursor = activation
-        return address(place, cursor), place, began, _number(place, cursor)
-
-
-def _number(place: Place, cursor: Cursor) -> int:
-    """Return the call number of the lane that starts at a place, or where they are looked for first."""
-    if not place.is_called:
-        return place.rank
-    counter = cursor[len(counts_around(place))]
-    return number_of_call(counter) if place.is_run else number_of_item(counter) + place.is_item
+        return address(place, cursor), place, began, number_of_lane(place, cursor)
 
 
 def _question_id(namespace: str, nth: int) -> str:
