@@ -4,7 +4,8 @@ A "batched" question has one request for each call, and its answer is a list of 
 "per_call" each call has its own question, and the answer is one decision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from agentgraph.agents.schemas import answer_fault
 from agentgraph.agents.signals import JsonSchema
@@ -12,6 +13,8 @@ from agentgraph.agents.signals import JsonSchema
 Decision = dict[str, object]
 """One LangChain decision, or several."""
 
+KINDS = ("approve", "edit", "reject", "respond")
+"""The kinds of decisions, in LangChain's order."""
 WORDS = ("approve", "reject")
 """The decisions without arguments, which one word can express."""
 _DECISIONS: dict[str, Decision] = {
@@ -84,6 +87,81 @@ def tools_asked_about(asked: object) -> list[str]:
         case {"type": "tool_approval", "name": str(name)}:
             return [name]
     return []
+
+
+class Request(NamedTuple):
+    """A call that a question for approval asks about.
+
+    Attributes:
+        name: The tool.
+        args: The arguments.
+        description: A text about the call; empty if it is LangChain's, which only repeats the call.
+        allowed: The kinds of decisions that are allowed.
+    """
+
+    name: str
+    args: Mapping[str, object]
+    description: str
+    allowed: tuple[str, ...]
+
+
+def requests_in(asked: object, schema: JsonSchema | None) -> list[Request]:
+    """List the calls that a question asks about, in order; empty for another question.
+
+    >>> question = {
+    ...     "action_requests": [{"name": "pay", "args": {"usd": 180}}],
+    ...     "review_configs": [{"allowed_decisions": ["approve", "reject"]}],
+    ... }
+    >>> requests_in(question, None)
+    [Request(name='pay', args={'usd': 180}, description='', allowed=('approve', 'reject'))]
+
+    Args:
+        asked: The question.
+        schema: The schema of its answer.
+    """
+    match asked:
+        case {"action_requests": [_, *_] as requests, "review_configs": [_, *_] as configs}:
+            if len(requests) != len(configs):
+                return []
+            found = [
+                _request(each, _listed_kinds(config))
+                for each, config in zip(requests, configs, strict=True)
+            ]
+        case {"type": "tool_approval"}:
+            kinds = {*_kinds_in(schema)}
+            found = [_request(asked, tuple(kind for kind in KINDS if kind in kinds))]
+        case _:
+            return []
+    requested = [each for each in found if each is not None and each.allowed]
+    return requested if len(requested) == len(found) else []
+
+
+def _request(asked: Any, allowed: tuple[str, ...]) -> Request | None:
+    match asked:
+        case {"name": str(name), "args": Mapping() as args}:
+            about = str(asked.get("description") or "")
+            return Request(name, args, "" if "\nArgs: " in about else about, allowed)
+    return None
+
+
+def _listed_kinds(config: object) -> tuple[str, ...]:
+    match config:
+        case {"allowed_decisions": [_, *_] as allowed}:
+            return tuple(kind for kind in KINDS if kind in allowed)
+    return ()
+
+
+def _kinds_in(schema: Any) -> Iterator[object]:
+    """Yield each constant `type` of the objects that a schema describes."""
+    match schema:
+        case {"properties": {"type": {"const": kind}}}:
+            yield kind
+        case Mapping():
+            for each in schema.values():
+                yield from _kinds_in(each)
+        case [*parts]:
+            for each in parts:
+                yield from _kinds_in(each)
 
 
 def _first(allowed: Sequence[str]) -> Decision:

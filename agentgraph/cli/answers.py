@@ -7,8 +7,9 @@ from pydantic_core import from_json
 from rich.console import Console
 from rich.text import Text
 
-from agentgraph.agents.approvals import WORDS, decided
+from agentgraph.agents.approvals import KINDS, Decision, Request, requests_in
 from agentgraph.agents.schemas import answer_fault
+from agentgraph.cli.decisions import DecisionError, typed_decisions
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import Interrupt
 from agentgraph.journal.answers import names_of
@@ -33,7 +34,7 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
 
     Raises:
         AnswerError: A text has no name although not exactly one question is pending, a name belongs to
-            no pending question, or a question has two answers.
+            no pending question, a question has two answers, or a text is not a decision on its calls.
     """
     answers: dict[str, object] = {}
     for option in options:
@@ -46,7 +47,10 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
             raise AnswerError(
                 f"--answer: the question {name!r} is not pending; choose one of:{_names(questions)}"
             )
-        answers[name] = _read(text, asked)
+        try:
+            answers[name] = _read(text, asked)
+        except DecisionError as error:
+            raise AnswerError(f"--answer: {error}") from None
     return answers
 
 
@@ -94,8 +98,30 @@ def read_answer(text: str, schema: Schema) -> object:
 
 
 def _read(text: str, question: Interrupt) -> object:
-    decisions = decided(text.replace(",", " ").split(), question.value)
-    return read_answer(text, question.response_schema) if decisions is None else decisions
+    """Parse a typed text; on the calls of a question for approval, as decisions or as JSON.
+
+    Raises:
+        DecisionError: The text is neither.
+    """
+    requests = requests_of(question)
+    if not requests:
+        return read_answer(text, question.response_schema)
+    if text.lstrip().startswith("{"):
+        answer = read_answer(text, question.response_schema)
+        if not isinstance(answer, str):
+            return answer
+    decisions = typed_decisions(text, requests)
+    return _answer(question, decisions)
+
+
+def _answer(question: Interrupt, decisions: list[Decision]) -> Decision:
+    is_one = isinstance(question.value, dict) and question.value.get("type") == "tool_approval"
+    return decisions[0] if is_one else {"decisions": decisions}
+
+
+def requests_of(question: Interrupt) -> list[Request]:
+    """List the calls that a question asks a person to approve; empty for another question."""
+    return requests_in(question.value, question.response_schema)
 
 
 def ask(console: Console, question: Interrupt) -> object:
@@ -110,20 +136,27 @@ def ask(console: Console, question: Interrupt) -> object:
     while True:
         text = console.input(Text.assemble((one_line(question.address), "magenta"), hint, ": ")).strip()
         answer: object = _YES_NO.get(text, text) if _is_yes_no(schema) else text
-        answer = _read(answer, question) if isinstance(answer, str) else answer
-        fault = _fault(schema, answer)
-        if fault is None:
-            return answer
-        wrong = without_controls(f"{text!r} does not fit: {fault}")
-        console.print(Text(wrong, "red"), soft_wrap=True)
+        try:
+            answer = _read(answer, question) if isinstance(answer, str) else answer
+            fault = _fault(schema, answer)
+            if fault is None:
+                return answer
+            wrong = f"{text!r} does not fit: {fault}"
+        except DecisionError as error:
+            wrong = str(error)
+        console.print(Text(without_controls(wrong), "red"), soft_wrap=True)
 
 
 def choices_of(question: Interrupt) -> list[str]:
-    """List the answers that a person can type to a question; empty if any text is accepted."""
+    """List the answers that a person can type to a question; empty if any text is accepted.
+
+    For calls to approve, these are the decisions that all of them allow, or else that one allows.
+    """
     schema = question.response_schema
-    answers = {word: decided([word], question.value) for word in WORDS}
-    if any(answers.values()):
-        return [word for word, answer in answers.items() if not _fault(schema, answer)]
+    if requests := requests_of(question):
+        allowed = [each.allowed for each in requests]
+        common = [kind for kind in KINDS if all(kind in kinds for kinds in allowed)]
+        return common or [kind for kind in KINDS if any(kind in kinds for kinds in allowed)]
     if _is_yes_no(schema):
         return ["yes", "no"]
     return [str(value) for value in (schema or {}).get("enum", [])]

@@ -163,9 +163,10 @@ def resume(
 ) -> None:
     """Resume THREAD at its questions, or at its failed step.
 
-    TEXT is parsed as JSON if it is JSON, unless the question asks for text. `approve` and `reject`
-    decide on all tool calls of a question, `approve, reject` on each in order. A TEXT that
-    starts with NAME= needs ADDRESS= before it.
+    TEXT is parsed as JSON if it is JSON, unless the question asks for text. Decisions on tool calls
+    are `approve`, `reject`, `reject: REASON`, `respond: RESULT` and `edit: {ARGUMENTS}`: one for all
+    calls of a question, or one for each in order, with commas. A TEXT that starts with NAME= needs
+    ADDRESS= before it.
     """
     agent = target.load()
     where = Whereabouts(

@@ -28,6 +28,7 @@ from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.urls import without_password
 from agentgraph.safe_repr import error_text
+from agentgraph.show.approvals import question_line
 from agentgraph.show.lines import one_line, without_controls
 from agentgraph.show.screens import Lines, Terminal, is_live, text_console
 from agentgraph.show.watching import watch
@@ -332,7 +333,7 @@ def _running_line(running: list[tuple[str, float]]) -> str:
 
 
 def _question_line(question: Interrupt) -> str:
-    value = question.value if isinstance(question.value, str) else json.dumps(question.value)
     choices = ", ".join(choices_of(question))
     head = f"{question.address} (id {question.id})" + (f", one of {choices}" if choices else "")
-    return f"  {one_line(head)}: {textwrap.shorten(one_line(value), _SHOWN, placeholder=' ...')}"
+    line = textwrap.shorten(one_line(question_line(question)), _SHOWN, placeholder=" ...")
+    return f"  {one_line(head)}: {line}"

@@ -20,6 +20,7 @@ from agentgraph.journal.steps import Visit
 from agentgraph.reports.result import Usage
 from agentgraph.reports.thread import Thread, Turn
 from agentgraph.safe_repr import as_json as as_text
+from agentgraph.show.approvals import question_line
 from agentgraph.show.lines import one_line, print_event, without_controls
 from agentgraph.show.screens import text_console
 from agentgraph.show.timeline import chart
@@ -230,8 +231,7 @@ def _print(thread: Thread) -> None:
     for turn in thread.turns:
         _print_turn(turn)
     for question in thread.pending:
-        value = question.value
-        asked = value if isinstance(value, str) else as_text(value)
+        asked = question_line(question)
         click.echo(without_controls(f"Waits: {question.address}: {one_line(asked)}"))
     for message in thread.queued:
         click.echo(without_controls(f"Queued: {one_line(message.text)}"))

@@ -11,6 +11,7 @@ from agentgraph.agents.agents import Agent
 from agentgraph.agents.kinds import agents_inside
 from agentgraph.events.events import AgentEvent
 from agentgraph.safe_repr import as_json, cut, printable, shown
+from agentgraph.show.approvals import question_text
 from agentgraph.show.kinds import kind_text
 
 if TYPE_CHECKING:
@@ -94,13 +95,16 @@ def event_text(event: AgentEvent) -> str:
 
 
 def shown_text(event: AgentEvent) -> str:
-    """Return an event as text for people: as `event_text`, and a tool's result names the tool.
+    """Return an event as text for people: as `event_text`, except results of tools and approvals.
 
-    `transcript` leaves the tool out: its lines are compared by tests.
+    A result names its tool, and a question for approval has a line for each call and argument.
+    `transcript` has neither: its lines are compared by tests.
 
     Args:
         event: The event.
     """
+    if event.action and (question := event.action.interrupted):
+        return f"[asks] {question_text(question)}"
     if isinstance(event.message, ToolMessage):
         return f"[result] {event.message.name or 'a tool'}: {event.text}"
     return event_text(event)

@@ -11,11 +11,13 @@ pytestmark = pytest.mark.usefixtures("agents")
 
 
 def test_a_tool_call_is_decided_by_a_word_at_the_terminal(command: Commands) -> None:
-    prompt = "clerk (approve, reject): "
-    typed = [(prompt, "yes\n"), (prompt, "approve\n")]
+    prompt = "clerk (approve, edit, reject, respond): "
+    typed = [(prompt, "yes\n"), (prompt, 'edit: {"to": 5}, approve\n'), (prompt, "approve\n")]
     ended = command.at_terminal("run", "agents.py:clerk", "go", "--thread", "t", typed=typed)
     assert ended.code == 0
     assert {"clerk: [result] mail: mailed ann", "clerk: [result] mail: mailed bob"} <= set(ended.lines)
+    assert any(line.startswith("'yes' is not a decision; type approve, ") for line in ended.lines)
+    assert any("args.to: Input should be a valid string" in line for line in ended.lines)
 
 
 def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(command: Commands) -> None:
