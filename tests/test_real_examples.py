@@ -146,7 +146,7 @@ def test_nightly_batch(
     assert capsys.readouterr().out == "10 files are done, 2 failed.\n"
     results = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert results[2] == {"file": "f002", "title": "Note 2", "topic": "wasps"}
-    assert {body["model"] for body in openai_server.requests} == {"gpt-5"}
+    assert {body["model"] for body in openai_server.requests} == {"gpt-5-mini"}
 
 
 @example("deep_agent")

@@ -6,9 +6,10 @@ from pydantic import BaseModel, Field
 
 import agentgraph as ag
 from examples.adaptive_rag.offline import SCRIPTS, search_index, search_web
-from examples.models import real_or, web_search_or
+from examples.models import model_or_script, web_search_or
+from examples.play import play
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 
 
 class Route(BaseModel):
@@ -117,3 +118,6 @@ look = ag.switch("look", source, {"index": find, "web": web_search})
 draft = ag.loop("draft", [write, grounded, is_grounded], max_iterations=3)
 attempt = ag.loop("attempt", [look, draft, useful, is_useful], max_iterations=3)
 adaptive_rag = ag.sequential("adaptive_rag", [start, router, attempt, reply])
+
+if __name__ == "__main__":
+    play(adaptive_rag, "What are the types of agent memory?")

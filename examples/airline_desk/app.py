@@ -4,9 +4,10 @@ from random import randint
 
 import agentgraph as ag
 from examples.airline_desk.offline import SCRIPTS
-from examples.models import real_or
+from examples.models import model_or_script
+from examples.play import play
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 ANSWERS = {
     "bag": "One bag, under 50 pounds, and at most 22 x 14 x 9 inches.",
     "seat": "22 business and 98 economy seats; rows 4 and 16 are exits, rows 5 to 8 have more room.",
@@ -49,3 +50,11 @@ airline_desk = ag.chat_agent(
     sub_agents=[faq, ag.handoff(seats, name="book_seat", description="Changes the seat on a flight.")],
     sticky=True,
 )
+
+if __name__ == "__main__":
+    play(
+        airline_desk,
+        "May I bring a bag?",
+        "I do not like my seat.",
+        "12A, please. My number is ABC123.",
+    )

@@ -9,7 +9,8 @@ from pydantic import Field
 
 import agentgraph as ag
 from examples.customer_service.offline import CART, CRM, CUSTOMER, GOOD_FOR, PRODUCTS, SCRIPTS
-from examples.models import real_or
+from examples.models import model_or_script
+from examples.play import play
 
 LIMITS = {"percent": 10, "dollars": 20}
 TextAndValues = list[str | ag.SetValues]
@@ -111,7 +112,7 @@ def load(ctx: ag.Context) -> ag.SetValues:
 
 clerk = ag.chat_agent(
     "clerk",
-    real_or(SCRIPTS),
+    model_or_script("openai:gpt-5-mini", SCRIPTS),
     instruction="You are Project Pro, the clerk of Cymbal Home & Garden. Greet customers by name. Help "
     "them to find out which plant they have, by a video call if they like; recommend products for it "
     "and for their garden and climate, rather than what the cart has; offer planting services, care "
@@ -137,6 +138,11 @@ clerk = ag.chat_agent(
 customer_service = ag.sequential("customer_service", [load, clerk])
 
 
+def manager(runner: ag.Runner, thread_id: str) -> ag.Result | None:
+    """Approve the discount, if a manager was asked."""
+    return decide(runner, thread_id, True) if runner.thread(thread_id).open_calls else None
+
+
 def main(thread_id: str, decision: str) -> None:
     """Decide as the manager, on a saved thread."""
     with ag.Runner(customer_service, checkpointer="agentgraph.db") as runner:
@@ -144,4 +150,16 @@ def main(thread_id: str, decision: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    match sys.argv[1:]:
+        case [thread_id, "approve" | "reject" as decision]:
+            main(thread_id, decision)
+        case _:
+            play(
+                customer_service,
+                "What do petunias need?",
+                "Please exchange what I have.",
+                "approve",
+                "Can I have 25% off?",
+                "And when can you plant them?",
+                manager,
+            )

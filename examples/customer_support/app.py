@@ -7,9 +7,10 @@ from langchain_core.tools import StructuredTool
 
 import agentgraph as ag
 from examples.customer_support.offline import FLIGHTS, OFFERS, POLICIES, SCRIPTS, TICKETS, search
-from examples.models import real_or, web_search_or
+from examples.models import model_or_script, web_search_or
+from examples.play import play
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 TextAndValues = list[str | ag.SetValues]
 
 
@@ -117,3 +118,12 @@ primary = ag.chat_agent(
     sticky=True,
 )
 customer_support = ag.sequential("customer_support", [customer, primary])
+
+if __name__ == "__main__":
+    play(
+        customer_support,
+        "How heavy may my hand luggage be?",
+        "Change my flight.",
+        "approve",
+        "I need a hotel in Basel.",
+    )

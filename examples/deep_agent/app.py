@@ -13,9 +13,10 @@ from langchain.agents.middleware import TodoListMiddleware
 
 import agentgraph as ag
 from examples.deep_agent.offline import SCRIPTS, search
-from examples.models import real_or, web_search_or
+from examples.models import model_or_script, web_search_or
+from examples.play import play
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 INPUT = Path(__file__).parent / "input"
 SECONDS = 60
 
@@ -76,3 +77,6 @@ planner = ag.chat_agent(
     max_iterations=100,
 )
 deep_agent = ag.sequential("deep_agent", [load, planner])
+
+if __name__ == "__main__":
+    play(deep_agent, "Take the first column of questions.csv into a new file.", "approve")

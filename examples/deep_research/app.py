@@ -5,9 +5,10 @@ from pydantic import BaseModel, Field
 
 import agentgraph as ag
 from examples.deep_research.offline import SCRIPTS, search
-from examples.models import real_or, web_search_or
+from examples.models import model_or_script, web_search_or
+from examples.play import play
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 RETRY = RetryPolicy(max_attempts=3)
 
 
@@ -106,3 +107,6 @@ is_enough = ag.switch(
 scope = ag.loop("scope", [clarify, is_clear], max_iterations=3)
 supervise = ag.loop("supervise", [supervisor, is_enough, research, take_notes], max_iterations=6)
 deep_research = ag.sequential("deep_research", [scope, brief, supervise, report])
+
+if __name__ == "__main__":
+    play(deep_research, "Report on bees.", "I mean honey bees.")

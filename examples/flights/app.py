@@ -4,9 +4,10 @@ from datetime import date
 
 import agentgraph as ag
 from examples.flights.offline import FLIGHTS, HOTELS, SCRIPTS
-from examples.models import real_or
+from examples.models import model_or_script
+from examples.play import play
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 
 
 def search_flights(departure: str, arrival: str, day: str) -> list[dict[str, str]]:
@@ -50,3 +51,6 @@ hotel = ag.chat_agent(
     tools=[search_hotels, book_hotel],
 )
 flights = ag.swarm("flights", [flight, hotel])
+
+if __name__ == "__main__":
+    play(flights, "Is there a flight to New York?", "Book it.", "And a hotel?", "Book that hotel.")

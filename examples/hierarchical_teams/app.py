@@ -7,9 +7,10 @@ import httpx
 
 import agentgraph as ag
 from examples.hierarchical_teams.offline import PAGES, SCRIPTS, find
-from examples.models import real_or, web_search_or
+from examples.models import model_or_script, web_search_or
+from examples.play import play
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
 SECONDS, CHARACTERS = 20, 20_000
 
@@ -113,3 +114,6 @@ hierarchical_teams = ag.supervisor(
     instruction="Have your teams do what the user asks for, then say what is done.",
     limits=ag.Limits(model_calls=60, on_limit="ask"),
 )
+
+if __name__ == "__main__":
+    play(hierarchical_teams, "Research honeybees, and write a report.")

@@ -8,9 +8,10 @@ from pydantic import BaseModel, Field
 
 import agentgraph as ag
 from examples.lead_scoring.offline import SCRIPTS
-from examples.models import real_or
+from examples.models import model_or_script
+from examples.play import play
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 LEADS = Path(__file__).parent / "leads.csv"
 JOB = "A junior React developer for a Next.js application, for a year; TypeScript, CSS, Git, REST."
 TOP = 3
@@ -116,3 +117,11 @@ write = ag.each(
 )
 agree = ag.loop("agree", [score, rank, review], max_iterations=10)
 lead_scoring = ag.sequential("lead_scoring", [load, agree, write, save])
+
+if __name__ == "__main__":
+    play(
+        lead_scoring,
+        "Go.",
+        {"choice": "score again", "feedback": "Someone who teaches."},
+        {"choice": "write"},
+    )

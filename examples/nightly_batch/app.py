@@ -1,10 +1,10 @@
 """Nightly batch: summarizes each file of a folder, and continues after a kill.
 
-`python -m examples.nightly_batch.app FOLDER` writes `results.jsonl`, and `runs.db` with a thread a day.
+`python examples/nightly_batch/app.py FOLDER` writes `results.jsonl`, and `runs.db` with a thread a day.
+A folder that does not exist is made, with 200 files.
 """
 
 import json
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from langgraph.types import RetryPolicy
 from pydantic import BaseModel, Field
 
 import agentgraph as ag
-from examples.models import real_or
-from examples.nightly_batch.offline import SCRIPTS
+from examples.models import announce, arguments, model_or_script
+from examples.nightly_batch.offline import SCRIPTS, make_files
 
 
 class Summary(BaseModel):
@@ -48,7 +48,7 @@ def report(ctx: ag.Context) -> str:
 
 summarize = ag.chat_agent(
     "summarize",
-    real_or(SCRIPTS),
+    model_or_script("openai:gpt-5-mini", SCRIPTS),
     instruction="Give the text a title and a topic.",
     output_schema=Summary,
     output_key="summary",
@@ -79,4 +79,8 @@ def main(folder: str, night: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], date.today().isoformat())
+    folder = Path(*arguments("the folder; inbox by default")[:1] or ["inbox"])
+    announce()
+    if not folder.exists():
+        make_files(folder)
+    main(str(folder), date.today().isoformat())

@@ -1,6 +1,5 @@
 """A folder of files for the nightly batch, and a script instead of the model."""
 
-import sys
 import time
 from pathlib import Path
 
@@ -34,6 +33,3 @@ def _summarize(messages: list[BaseMessage]) -> AIMessage:
 
 
 SCRIPTS: dict[str, Script] = {"summarize": _summarize}
-
-if __name__ == "__main__":
-    make_files(Path(sys.argv[1]))

@@ -9,10 +9,11 @@ from urllib.parse import quote_plus
 from pydantic import BaseModel, Field, NaiveDatetime
 
 import agentgraph as ag
-from examples.models import real_or, web_search_or
+from examples.models import model_or_script, web_search_or
+from examples.play import play
 from examples.travel_concierge.offline import PROFILE, SCRIPTS, charge, search, status_of
 
-MODEL = real_or(SCRIPTS)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS)
 SHOWN = ("sights", "flight_out", "flight_back", "hotel", "itinerary", "reserved", "paid", "likes")
 MAP = "https://www.google.com/maps/search/?api=1&query="
 LocalTime = Annotated[NaiveDatetime, Field(description="Without a time zone: 2027-05-01T09:00:00.")]
@@ -355,3 +356,14 @@ travel_concierge = ag.chat_agent(
     peers=True,
     sticky=True,
 )
+
+if __name__ == "__main__":
+    play(
+        travel_concierge,
+        "What is there to do in Seattle?",
+        "Plan it: May 1 to 3, from San Diego.",
+        "I take them.",
+        "Book it. I pay with Google Pay.",
+        "approve",
+        values={"now": "2027-03-01"},
+    )

@@ -18,10 +18,10 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 import agentgraph as ag
-from examples.models import real_or
+from examples.models import announce, model_or_script
 from examples.web.offline import SCRIPTS, SlowModel
 
-MODEL = real_or(SCRIPTS, SlowModel)
+MODEL = model_or_script("openai:gpt-5-mini", SCRIPTS, SlowModel)
 
 
 # the tree
@@ -239,4 +239,5 @@ def _accepted() -> Response:
 
 
 if __name__ == "__main__":
+    announce()
     uvicorn.run(make_app(newsletter, "web.db"), port=8000, timeout_graceful_shutdown=1)
