@@ -2,21 +2,31 @@
 
 A message about a value must not fail because the `repr` of the value fails, and must not take as long
 as the `repr` of a huge value. Every user value or exception in a message passes through this module.
+
+A message names an agent, a graph, a model or a tool by its kind and name: its `repr` fills a screen.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
-LONGEST = 500
-"""Maximum number of characters shown of a value."""
+LONGEST = 100
+"""Maximum number of characters shown of a value in an error."""
+LONGEST_DATA = 500
+"""Maximum number of characters shown of a value that is not an error's subject but data."""
+LONGEST_REASON = 300
+"""Maximum number of characters shown of the exception that an error is about."""
 LONGEST_ERROR = 10_000
 """Maximum number of characters shown of an exception: often it is the only clue to the fault."""
 
 _NEAR = 0.75
 """Minimum `difflib` ratio of two names for one to count as a typo of the other."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""The part of a `repr` that differs in each run of a program."""
 
 _BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 
@@ -24,8 +34,13 @@ _BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 def shown(value: object, longest: int = LONGEST) -> str:
     """Return the `repr` of a value, cut if it is long; its type if the `repr` fails.
 
+    Agents, and LangChain's runnables and messages, are shown by kind and name, also in a list.
+
     >>> shown(["bees", 1]), shown("x" * 1000, longest=5), shown(type("Odd", (), {"__repr__": 0})())
     ("['bees', 1]", "'xxxx…", '<Odd, whose repr fails>')
+    >>> from agentgraph import human
+    >>> shown([human("boss", "Print it?")])
+    "[human agent 'boss']"
 
     Args:
         value: Anything.
@@ -74,7 +89,7 @@ def as_json(value: object, *, in_ascii: bool = False) -> str:
     try:
         return json.dumps(value, ensure_ascii=in_ascii, default=_as_text)
     except (RecursionError, ValueError, TypeError):
-        return shown(value)
+        return shown(value, LONGEST_DATA)
 
 
 def error_text(error: BaseException) -> str:
@@ -88,7 +103,7 @@ def error_text(error: BaseException) -> str:
 
 def reason(error: BaseException) -> str:
     """Return the first line of an exception's text, for use in brackets."""
-    return cut(error_text(error).partition("\n")[0], LONGEST)
+    return cut(error_text(error).partition("\n")[0], LONGEST_REASON)
 
 
 def cut(text: str, longest: int) -> str:
@@ -120,7 +135,20 @@ def _as_text(value: object) -> str:
     try:
         return str(value)
     except Exception:
-        return shown(value)
+        return shown(value, LONGEST_DATA)
+
+
+def _one(value: Any) -> str:
+    """Return the text of a value that is not a collection."""
+    named = getattr(type(value), "_shown_in_errors", None)
+    if named is not None:
+        return str(named(value))
+    kind, bases = type(value).__name__, {each.__name__ for each in type(value).__mro__}
+    if "BaseMessage" in bases:
+        return f"{kind}({shown(value.content)})"
+    if "Runnable" in bases:
+        return f"{kind} {shown(value.name)}" if isinstance(value.name, str) else kind
+    return _ADDRESS.sub("", repr(value))
 
 
 def _parts(value: Any, most: int, around: tuple[int, ...]) -> Iterator[str]:
@@ -129,7 +157,7 @@ def _parts(value: Any, most: int, around: tuple[int, ...]) -> Iterator[str]:
     if kind in (str, bytes):
         yield repr(value[:most])
     elif kind not in _BRACKETS or not value:
-        yield repr(value)
+        yield _one(value)
     elif id(value) in around:
         yield "...".join(_BRACKETS[kind])
     else:

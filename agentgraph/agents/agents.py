@@ -21,6 +21,7 @@ from agentgraph.agents.signals import (
     Skip,
     Values,
 )
+from agentgraph.safe_repr import shown
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """The messages that an agent sees: one of five words, a function from `Entry` objects to messages, or
@@ -129,6 +130,10 @@ class Shown:
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return self.renderer.mime_bundle(self)  # type: ignore[arg-type]
 
+    def _shown_in_errors(self) -> str:
+        kind = type(self).__name__.removesuffix("Agent").lower()
+        return f"{kind} agent {shown(getattr(self, 'name', None))}"
+
 
 class Single(Shown):
     """An agent without sub-agents.
@@ -162,6 +167,9 @@ class AgentTool:
     output: Callable[[Reply], Any] | None = None
     enabled: Enabled = None
 
+    def _shown_in_errors(self) -> str:
+        return f"agent_tool({shown(self.agent)})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Handoff:
@@ -177,7 +185,7 @@ class Handoff:
     args_schema: ArgsSchema = None
 
     def __repr__(self) -> str:
-        return f"handoff({getattr(self.agent, 'name', self.agent)!r})"
+        return f"handoff({shown(getattr(self.agent, 'name', self.agent))})"
 
     @property
     def tool_name(self) -> str:
@@ -381,6 +389,9 @@ class Step:
         """The name of the step's agent."""
         return self.agent.name
 
+    def _shown_in_errors(self) -> str:
+        return f"step({shown(self.agent)})"
+
 
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -545,6 +556,9 @@ class CheckedAgent(Shown):
     def description(self) -> str:
         """The description of the agent that runs."""
         return self.agent.description
+
+    def _shown_in_errors(self) -> str:
+        return shown(self.agent)
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent

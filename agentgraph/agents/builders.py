@@ -53,6 +53,9 @@ from agentgraph.agents.signals import ResponseSchema
 from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import shown
 
+_NO_CASES = 'is not a mapping from keys to agents; pass one, such as {"yes": a, "no": b}'
+_NO_HANDOFFS = 'is not a mapping of names to names; pass one, such as {"a": ["b"]}'
+
 
 @hints_options
 def chat_agent(
@@ -853,7 +856,7 @@ def swarm(
         handoffs=None if handoffs is None else {each: as_tuple(to) for each, to in names.items()},
         description=description,
         limits=limits,
-        faults=(f"handoffs={shown(handoffs)} is not a mapping of names to names",) if is_wrong else (),
+        faults=(f"handoffs={shown(handoffs)} {_NO_HANDOFFS}",) if is_wrong else (),
     )
 
 
@@ -930,7 +933,7 @@ def switch(
         otherwise=otherwise,
         description=description,
         limits=limits,
-        faults=() if are_pairs else (f"cases={shown(cases)} is not a mapping from keys to agents",),
+        faults=() if are_pairs else (f"cases={shown(cases)} {_NO_CASES}",),
     )
 
 

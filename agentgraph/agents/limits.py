@@ -103,7 +103,9 @@ def check_limits(limits: object) -> Limits:
         AgentGraphError: The limits are not `Limits`.
     """
     if not isinstance(limits, Limits | None):
-        raise AgentGraphError(f"limits={limits!r}: pass Limits, such as Limits(transfers=100), or None")
+        raise AgentGraphError(
+            f"limits={shown(limits)}: pass Limits, such as Limits(transfers=100), or None"
+        )
     return limits or Limits()
 
 

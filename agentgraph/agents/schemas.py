@@ -269,6 +269,9 @@ def _no_form(value: object, error: Exception) -> str:
     )
 
 
+_NO_TYPE = "Unable to generate pydantic-core schema for "
+
+
 def json_schema(schema: ResponseSchema) -> JsonSchema | None:
     """Convert a response schema to a JSON schema; None stays None."""
     if schema is None or isinstance(schema, dict):
@@ -284,10 +287,19 @@ def schema_fault(schema: ResponseSchema) -> str | None:
         as_json = json_schema(schema)
         why = None if as_json is None else keyword_fault(as_json)
     except Exception as error:
-        why = reason(error)
-    if why is None:
-        return None
-    return f"the response schema {shown(schema)} is neither a type nor a JSON schema ({why})"
+        why = type_fault(error)
+    return None if why is None else _not_a_schema("response", schema, why)
+
+
+def type_fault(error: Exception) -> str:
+    """Return the fault of a type; that of pydantic has the `repr` of the whole value."""
+    why = reason(error)
+    return "pydantic knows no such type" if why.startswith(_NO_TYPE) else why
+
+
+def _not_a_schema(what: str, schema: object, why: str) -> str:
+    fault = f"the {what} schema {shown(schema)} is neither a type nor a JSON schema ({why})"
+    return fault if isinstance(schema, dict) else f"{fault}; pass a pydantic model or another type"
 
 
 def checkable(schema: ResponseSchema) -> JsonSchema | None:
@@ -355,8 +367,7 @@ def output_fault(output_schema: object) -> str | None:
     try:
         json_schema(schema)
     except Exception as error:
-        why = reason(error)
-        return f"the output schema {shown(schema)} is neither a type nor a JSON schema ({why})"
+        return _not_a_schema("output", schema, type_fault(error))
     return None
 
 

@@ -24,7 +24,7 @@ from langchain_core.messages import BaseMessage, messages_from_dict
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import LONGEST_DATA, shown
 
 JsonObject = dict[str, Any]
 
@@ -195,7 +195,9 @@ def _object(value: Mapping[Any, object], around: tuple[int, ...]) -> dict[str, o
 
 def _text(value: object) -> object:
     try:
-        text = shown(value) if isinstance(value, BaseException | dict | list) else str(value)
+        text = (
+            shown(value, LONGEST_DATA) if isinstance(value, BaseException | dict | list) else str(value)
+        )
     except Exception:
-        text = shown(value)
+        text = shown(value, LONGEST_DATA)
     return _scalar(_AT.sub("", text))

@@ -129,6 +129,7 @@ def compile_tree(
 ) -> Graph:
     """Compile a laid-out tree, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
+    _check_store(options.get("store"))
     if active := tree.active_keys:
         reducers = replace(reducers, local=reducers.local | active)
     allow_named(options.get("checkpointer"), tree, reducers)
@@ -175,6 +176,19 @@ def _checked_cache(cache: object) -> Cache | None:
         "langgraph.cache.memory.InMemoryCache(); a cache of LangChain belongs to a model: "
         "ChatOpenAI(cache=...)"
     )
+
+
+def _check_store(store: object) -> None:
+    """Refuse what is not a store.
+
+    Raises:
+        AgentGraphError: It is not a store of LangGraph.
+    """
+    if not isinstance(store, BaseStore | None):
+        raise AgentGraphError(
+            f"store={shown(store)} is not a store of LangGraph; pass one, such as "
+            "langgraph.store.memory.InMemoryStore()"
+        )
 
 
 def _keeping(node: LaneNode) -> LaneNode:

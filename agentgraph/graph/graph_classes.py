@@ -6,13 +6,14 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph as Drawing
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
-from agentgraph.agents.agents import Agent
+from agentgraph.agents.agents import Agent, is_agent
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
@@ -214,11 +215,8 @@ class RootGraph(OwnedGraph):
         reads it, and a thread may be read meanwhile. And if messages have ids, which may be those of
         the thread, or if there are answers, where limits may be asked about.
         """
-        if isinstance(input, str):
-            raise AgentGraphError(
-                f"the input of a graph is a mapping, not {shown(input)}; pass "
-                f'{{"messages": [("user", {shown(input)})]}}'
-            )
+        if not isinstance(input, Mapping | Command | None):
+            _check_state(input)
         ACTIVATIONS.look()
         config, saver = self._guarded(self._with_room(called(config, self.config)))
         config = self._counting(config)
@@ -421,6 +419,26 @@ class RootGraph(OwnedGraph):
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
+
+
+def _check_state(graph_input: object) -> None:
+    """Refuse input of which LangGraph would take nothing; it takes commands, and objects of a state.
+
+    Raises:
+        AgentGraphError: The input is a text, a message, an agent, or a list of these.
+    """
+    if isinstance(graph_input, list | tuple):
+        has_state = any(isinstance(each, Command) for each in graph_input)
+        messages = "[...]"
+    else:
+        is_other = isinstance(graph_input, str | BaseMessage) or is_agent(graph_input)
+        has_state = not is_other and hasattr(graph_input, "__annotations__")
+        messages = f'[("user", {shown(graph_input)})]' if isinstance(graph_input, str) else "[...]"
+    if not has_state:
+        raise AgentGraphError(
+            f"the input of a graph is a mapping, not {shown(graph_input)}; pass "
+            f'{{"messages": {messages}}}'
+        )
 
 
 def _update_in(graph_input: object) -> Mapping[str, object]:

@@ -50,9 +50,10 @@ def allowed_types(allow: Iterable[type | str]) -> dict[Key, type]:
     Raises:
         AgentGraphError: One is neither, or there is no such class.
     """
-    if isinstance(allow, str | type):
+    if isinstance(allow, str | type) or not isinstance(allow, Iterable):
+        instead = f"[{shown(allow)}]" if isinstance(allow, str | type) else "[Report]"
         raise AgentGraphError(
-            f"allow= must be a list of types, got {shown(allow)}; pass allow=[{shown(allow)}]"
+            f"allow= must be a list of types, got {shown(allow)}; pass allow={instead}"
         )
     return named_types(map(_type_named, allow))
 

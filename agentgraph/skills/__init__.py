@@ -30,7 +30,8 @@ from pathlib import Path
 
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.builders import as_tuple
-from agentgraph.errors import InvalidSkillError
+from agentgraph.errors import AgentGraphError, InvalidSkillError
+from agentgraph.safe_repr import shown
 from agentgraph.skills.checking import built, checked
 from agentgraph.skills.reading import Document, Fault, read
 from agentgraph.skills.references import References
@@ -69,8 +70,12 @@ def load(
     Raises:
         InvalidSkillError: The file cannot be read, or has faults; the error lists all of them with
             their lines. Faults of the tree are included if every part of the file is well formed.
-        AgentGraphError: An entry of `allow` is not a reference.
+        AgentGraphError: An entry of `allow` is not a reference, or `path` is not a path.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise AgentGraphError(
+            f"path={shown(path)} is not the path of a skill file; pass one, such as 'report.yaml'"
+        )
     names = References(
         tools=tools or {}, models=models or {}, agents=agents or {}, allow=as_tuple(allow)
     )

@@ -7,6 +7,7 @@ import pytest
 from helpers import does, is_yes, says, scripted
 
 import agentgraph as ag
+from agentgraph.safe_repr import shown
 
 ROLES: Any = {"planner": says("p"), "executor": does("e"), "replanner": says("r")}
 
@@ -92,9 +93,9 @@ S: 3 {NO_AGENT}"""
             boss(worker_history="x", mode="handoff"),
             "S: worker_history='x' is not known; choose one of: 'input', 'shared'",
         ),
-        (boss(model_input=streamed), f"S: model_input={streamed!r} {NO_INPUT}"),
+        (boss(model_input=streamed), f"S: model_input={shown(streamed)} {NO_INPUT}"),
         *(
-            (checked(check=check), f"w: the check {check!r} {NO_CHECK}")
+            (checked(check=check), f"w: the check {shown(check)} {NO_CHECK}")
             for check in ("yes", NONE, SEVERAL, streamed)
         ),
         (ag.validated(says("w"), None), f"w: the check None {NO_CHECK}"),
@@ -125,7 +126,7 @@ S: 3 {NO_AGENT}"""
             "Annotated[..., ag.LOCAL]",
         ),
     ],
-    ids=lambda given: given.splitlines()[0].partition(" at 0x")[0] if isinstance(given, str) else "",
+    ids=lambda given: given.splitlines()[0] if isinstance(given, str) else "",
 )
 def test_a_derived_agent_with_faults_is_refused(tree: ag.Agent, faults: str) -> None:
     with pytest.raises(ag.InvalidAgentError) as caught:

@@ -11,6 +11,7 @@ from helpers import Drive, echo, failing, lines, says, scripted, store, texts
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 import agentgraph as ag
+from agentgraph.safe_repr import shown
 from agentgraph.testing import call, calls
 
 
@@ -38,8 +39,8 @@ class TestAHook:
         runner = ag.Runner(ag.sequential("s", [writer]))
         events, raised = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
         assert str(raised) == (
-            f"s/w: model_input returned {given!r}; return the list of messages that the model is to be "
-            "sent"
+            f"s/w: model_input returned {shown(given)}; return the list of messages that the "
+            "model is to be sent"
         )
         assert lines(events) == [f"s/w: [error] {raised!r}"]
         assert model.inputs == []
@@ -54,7 +55,7 @@ class TestAHook:
             with pytest.raises(ag.InvalidAgentError) as caught:
                 ag.compile_agent(ag.chat_agent("w", scripted(), model_input=hook))
             assert str(caught.value) == (
-                f"w: model_input={hook!r} cannot be used; pass a function of the messages, or "
+                f"w: model_input={shown(hook)} cannot be used; pass a function of the messages, or "
                 "of a context and the messages"
             )
 

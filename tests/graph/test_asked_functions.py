@@ -28,6 +28,7 @@ from helpers.asked_functions import (
 from typing_extensions import TypedDict
 
 import agentgraph as ag
+from agentgraph.safe_repr import shown
 
 
 def runner(slot: Slot, fn: Fn) -> ag.Runner:
@@ -130,7 +131,7 @@ def test_a_reducer_stays_sync(drive: Drive) -> None:
     with pytest.raises(ag.InvalidAgentError) as refused:
         ag.Runner(agent, values=declaring(known))
     assert str(refused.value) == (
-        f"values: the reducer {known!r} of the field 'log' is async; pass a sync function"
+        f"values: the reducer {shown(known)} of the field 'log' is async; pass a sync function"
     )
     for reducer in (lambda old, new: known(old, new), lambda old, new: Awaited(new)):
         runner = ag.Runner(agent, values=declaring(reducer))

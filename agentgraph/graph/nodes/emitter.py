@@ -46,7 +46,7 @@ from agentgraph.graph.stamps import (
     step_name,
 )
 from agentgraph.graph.values import is_same
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import LONGEST_DATA, shown
 
 EMITTED_BEFORE = "__agentgraph_emitted_before"
 """The key in `config["configurable"]` of the `Before` of a run that continues a thread."""
@@ -354,4 +354,4 @@ def as_plain(data: object) -> object:
     try:
         return plain(data)
     except Exception:
-        return shown(data)
+        return shown(data, LONGEST_DATA)

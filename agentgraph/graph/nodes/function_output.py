@@ -174,7 +174,7 @@ def check_loop(activation: Activation) -> None:
 def known_target(activation: Activation, target: Any) -> str:
     """Return the name of an agent that the activation may transfer to."""
     there = activation.node_context.targets
-    if target not in there:
+    if not isinstance(target, str) or target not in there:
         if is_agent(target):
             raise InvalidOutputError(
                 f"{activation.address}: TransferTo takes a name, and got an agent; write "

@@ -134,8 +134,8 @@ def engines_of(engine: Engine, variants: Mapping[str, Variant], at_once: int) ->
     """
     if not isinstance(variants, Mapping):
         raise AgentGraphError(
-            f"variants={shown(variants)} is not a mapping of names to arguments, such as "
-            "{'short': {'values': {'length': 3}}}"
+            f"variants={shown(variants)} is not a mapping of names to arguments; pass one, such "
+            "as {'short': {'values': {'length': 3}}}"
         )
     if not isinstance(at_once, int) or at_once < 1:
         raise AgentGraphError(

@@ -97,7 +97,7 @@ def arguments_fault(schema: ArgsSchema) -> str | None:
     if schema is None:
         return None
     if fault := schema_fault(cast(ResponseSchema, schema)):
-        what = f"is {fault.partition(' is ')[2]}"
+        what = f"is {fault.partition(' is ')[2].partition('; pass')[0]}"
     elif answer_tools(schema):
         return None
     else:

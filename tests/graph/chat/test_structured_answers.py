@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 import agentgraph as ag
+from agentgraph.safe_repr import shown
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
@@ -306,14 +307,14 @@ def test_an_error_that_a_strategy_does_not_handle_names_the_agent(drive: Drive) 
         ),
         ({"type": "thing"}, "type: must be one of ['array', 'boolean', "),
         (len, "a function is not a type)"),
-        (3, "Unable to generate pydantic-core schema for 3. "),
+        (3, "pydantic knows no such type)"),
     ],
     ids=["a missing definition", "an unknown type", "a function", "a value"],
 )
 def test_a_schema_that_cannot_be_checked_is_a_fault(schema: Any, why: str) -> None:
     with pytest.raises(ag.InvalidAgentError) as caught:
         ag.compile_agent(ag.chat_agent("w", scripted(), output_schema=schema))
-    head = f"w: the output schema {schema!r} is neither a type nor a JSON schema ("
+    head = f"w: the output schema {shown(schema)} is neither a type nor a JSON schema ("
     assert str(caught.value).startswith(head + why)
 
 

@@ -22,6 +22,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
+from agentgraph.safe_repr import shown
 from agentgraph.testing import call, calls, pairing_faults, transcript
 
 HEAD = "human: Here is a summary of the conversation to date:\n\n"
@@ -343,7 +344,7 @@ def test_a_second_middleware_that_sums_up_is_a_fault(kind: Any, of_the_tree: boo
 )
 def test_a_model_that_is_not_one_is_a_fault(model: Any) -> None:
     assert faults(reader(scripted(), model)) == (
-        f"w: the summarising model {model!r} is not a LangChain chat model; pass one, such as "
+        f"w: the summarising model {shown(model)} is not a LangChain chat model; pass one, such as "
         "ChatOpenAI(...), or a name, such as 'openai:gpt-5-mini'",
     )
 
