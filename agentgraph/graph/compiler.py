@@ -4,19 +4,20 @@ Each lane becomes one flat `StateGraph`: every leaf is a node, every parallel ag
 runs the lanes of its branches, and all other composites become only edges.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.cache.base import BaseCache
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from agentgraph.agents.agents import Agent, Middleware
-from agentgraph.agents.habits.options import hints_options
+from agentgraph.agents.habits.options import hints_options_for
 from agentgraph.agents.limits import DEFAULT_LIMITS, Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
@@ -56,7 +57,7 @@ _UNSAVED = ("failure", "untracked")
 """The channels that are never saved, and never streamed."""
 
 
-@hints_options
+@hints_options_for(StateGraph.compile)
 def compile_agent(
     agent: Agent,
     *,
@@ -103,8 +104,9 @@ def compile_agent(
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
-        AgentGraphError: `limits` is not a `Limits`, `cache` not LangGraph's, or `context_schema` not
-            one of these types.
+        AgentGraphError: `limits` is not a `Limits`, `cache`, `store` or `checkpointer` not LangGraph's,
+            `context_schema` not one of these types, or a node to stop at unknown.
+        TypeError: An option is unknown.
     """
     reducers = declared(values)
     tree = validate(agent, reducers.shared, middleware)
@@ -130,6 +132,7 @@ def compile_tree(
     """Compile a laid-out tree, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
     _check_store(options.get("store"))
+    _check_saver(options.get("checkpointer"))
     if active := tree.active_keys:
         reducers = replace(reducers, local=reducers.local | active)
     allow_named(options.get("checkpointer"), tree, reducers)
@@ -191,6 +194,35 @@ def _check_store(store: object) -> None:
         )
 
 
+def _check_saver(checkpointer: object) -> None:
+    """Refuse what is not a saver: a graph opens no file.
+
+    Raises:
+        AgentGraphError: It is neither a saver of LangGraph nor a boolean.
+    """
+    if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
+        raise AgentGraphError(
+            f"checkpointer={shown(checkpointer)} is not a saver of LangGraph; pass one, such as that "
+            'of ag.sqlite_saver("runs.db"), or use ag.Runner(tree, checkpointer="runs.db")'
+        )
+
+
+def _check_stops(option: str, stops: object, nodes: Collection[str]) -> None:
+    """Refuse nodes to stop at that the graph does not have.
+
+    Raises:
+        AgentGraphError: They are not a list of nodes of the graph.
+    """
+    if stops is None or stops == "*":
+        return
+    several = isinstance(stops, Iterable) and not isinstance(stops, str)
+    if not several or any(each not in nodes for each in cast(Iterable[str], stops)):
+        raise AgentGraphError(
+            f"{option}={shown(stops)} is not a list of nodes of the graph; choose from "
+            f"{shown([*nodes])}, or put ag.human(...) in front of the agent"
+        )
+
+
 def _keeping(node: LaneNode) -> LaneNode:
     return node._replace(reads=tuple(dict.fromkeys([*node.reads, "middleware"])))
 
@@ -237,6 +269,8 @@ class _LaneBuilder:
         builder.add_edge(START, str(begin["next"]))
         for node in nodes:
             self._add(builder, node)
+        for option in ("interrupt_before", "interrupt_after"):
+            _check_stops(option, options.get(option), builder.nodes)
         graph = _compiled(builder, {"name": lane.name, **options})
         if is_root:
             self._begin_turns(graph, begin)

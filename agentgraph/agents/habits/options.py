@@ -33,6 +33,15 @@ def hints_options(called: Called) -> Called:
     return cast(Called, _checked(called))
 
 
+def hints_options_for(passes_on: Callable[..., Any]) -> Callable[[Called], Called]:
+    """Wrap a function as `hints_options` does that passes further options on to another function."""
+
+    def hinted(called: Called) -> Called:
+        return cast(Called, _checked(called, passes_on))
+
+    return hinted
+
+
 def hints_methods(cls: Class) -> Class:
     """Wrap the `__init__` and the public methods of a class as `hints_options` wraps a function."""
     public = [name for name, value in vars(cls).items() if isfunction(value) and name[0] != "_"]
@@ -45,13 +54,13 @@ def _wrap(cls: type, names: Iterable[str]) -> None:
         setattr(cls, name, _checked(getattr(cls, name)))
 
 
-def _checked(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(fn: Callable[..., Any], passes_on: Callable[..., Any] | None = None) -> Callable[..., Any]:
     @wraps(fn)
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
             return fn(*args, **kwargs)
         except TypeError:
-            if (fault := _fault(fn, args, kwargs)) is None:
+            if (fault := _fault(fn, args, kwargs, passes_on)) is None:
                 raise
         raise TypeError(fault)  # here, so that the error has no other one as its context
 
@@ -62,18 +71,27 @@ def _checked(fn: Callable[..., Any]) -> Callable[..., Any]:
     return achecked if iscoroutinefunction(fn) else checked
 
 
-def _fault(fn: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]) -> str | None:
+def _fault(
+    fn: Callable[..., Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    passes_on: Callable[..., Any] | None,
+) -> str | None:
     """Return the fault of a call's arguments, with advice; None if they fit."""
     called = signature(fn)
+    where = fn.__qualname__.removesuffix(".__init__")
+    needed = [each for each in called.parameters.values() if each.kind not in _STARS][_has_self(fn) :]
+    options = {each.name: each for each in needed}
+    if passes_on is not None:
+        options |= {each.name: each for each in [*signature(passes_on).parameters.values()][1:]}
+    takes_any = passes_on is None and any(
+        each.kind is Parameter.VAR_KEYWORD for each in called.parameters.values()
+    )
+    if unknown := [name for name in kwargs if name not in options and not takes_any]:
+        return _unknown_options(where, unknown, [*options])
     try:
         called.bind(*args, **kwargs)
     except TypeError as error:
-        where = fn.__qualname__.removesuffix(".__init__")
-        needed = [each for each in called.parameters.values() if each.kind not in _STARS][
-            _has_self(fn) :
-        ]
-        if unknown := [name for name in kwargs if name not in called.parameters]:
-            return _unknown_options(where, unknown, [each.name for each in needed])
         return f"{where}(): {error}; {USAGES.get(_row(where)) or _usage(where, needed)}"
     return None
 

@@ -166,7 +166,25 @@ _RUNNER: Hints = {
     **_all("root_agent starting_agent tree", "pass it as the first argument, agent"),
 }
 
+_COMPILED: Hints = {
+    **_all("state_schema state", "use values=State; the messages are there without it"),
+    **_all("config_schema", "use context_schema="),
+    **_all("input_schema input output_schema output", "leave it out; it takes messages and values"),
+    **_all(
+        "recursion_limit max_turns max_steps max_llm_calls", "use limits=ag.Limits(model_calls=...)"
+    ),
+    **_all(
+        "thread_id config callbacks tags configurable",
+        'pass it to the graph: graph.invoke(..., config={"configurable": {"thread_id": ...}})',
+    ),
+    **_all("context", "pass it to the graph: graph.invoke(..., context=...)"),
+    **_all("stream_mode stream", 'pass it to the graph: graph.stream(..., stream_mode="updates")'),
+    **_all("allow renames max_running", "use ag.Runner(tree, ...), which has it"),
+    **_all("saver memory db database", "use checkpointer=, a saver of LangGraph's"),
+}
+
 OPTIONS: Mapping[str, Hints] = {
+    "compile_agent()": _COMPILED,
     "chat_agent()": _CHAT,
     "supervisor()": {
         **_CHAT,
@@ -248,6 +266,7 @@ USAGES: Hints = {
     "BreakLoop()": "yield the text, then ag.BreakLoop()",
     "SetValues()": "write ag.SetValues(a=1)",
     "TransferTo()": 'write ag.TransferTo("writer")',
+    "compile_agent()": "write ag.compile_agent(tree, checkpointer=...)",
     "Runner()": 'write ag.Runner(tree, checkpointer="runs.db")',
     "Runner.run()": 'write ag.Runner(agent).run("x")',
     "Runner.arun()": 'write ag.Runner(agent).arun("x")',
