@@ -113,7 +113,7 @@ def compile_agent(
     return compile_tree(
         tree,
         reducers,
-        checkpointer=checkpointer,
+        checkpointer=allow_named(checkpointer, tree, reducers),
         store=store,
         context_schema=context_schema,
         limits=limits,
@@ -135,7 +135,6 @@ def compile_tree(
     _check_saver(options.get("checkpointer"))
     if active := tree.active_keys:
         reducers = replace(reducers, local=reducers.local | active)
-    allow_named(options.get("checkpointer"), tree, reducers)
     if any(place.chat for place in tree.places):
         from agentgraph.graph.chat.wiring import transformers
 

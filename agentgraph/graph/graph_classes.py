@@ -18,7 +18,7 @@ from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
-from agentgraph.graph.internals import READ, SAVER, ensure_config, overwrite_in
+from agentgraph.graph.internals import READ, SAVER, STRICT_MSGPACK_ENABLED, ensure_config, overwrite_in
 from agentgraph.graph.known_messages import (
     has_ids,
     messages_in,
@@ -28,6 +28,7 @@ from agentgraph.graph.known_messages import (
 )
 from agentgraph.graph.limit_answers import take_limit_answers
 from agentgraph.graph.named_models import NamedModels
+from agentgraph.graph.named_types import allow_named
 from agentgraph.graph.nodes.activation_log import ACTIVATIONS
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.callers import called
@@ -332,6 +333,8 @@ class RootGraph(OwnedGraph):
             or not configurable
         ):
             return config, None
+        if STRICT_MSGPACK_ENABLED:  # the saver may be that of a graph around
+            saver = allow_named(saver, self.tree, self.reducers)
         order = Order() if self.tree.runs_tasks else None
         own = configurable.get("checkpoint_ns", "")
         guarded = GuardedSaver(saver, configurable.get("thread_id"), order=order, namespace=own)

@@ -43,7 +43,7 @@ try:
     from langgraph._internal._runnable import RunnableCallable, RunnableSeq
     from langgraph._internal._typing import MISSING
     from langgraph.channels.binop import _get_overwrite as overwrite_in
-    from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
+    from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES, STRICT_MSGPACK_ENABLED
     from langgraph.checkpoint.serde.types import _DeltaSnapshot as DeltaSnapshot
     from langgraph.graph.message import _messages_delta_reducer as delta_reducer
     from langgraph.pregel._algo import PregelTaskWrites, local_read, task_path_str
@@ -128,6 +128,7 @@ ROOT = "__root__"
 #   `map_output_updates`: how LangGraph streams its result. `namespace_around`: where a command for
 #   the graph around it goes. `call_task`, `call_async_task`: who calls it.
 # - `SAFE_MSGPACK_TYPES`: the classes that LangGraph reads without question: dates, messages and others.
+#   `STRICT_MSGPACK_ENABLED`: whether it reads others only if a graph's state names them.
 
 __all__ = [
     "CACHE",
@@ -155,6 +156,7 @@ __all__ = [
     "SCRATCHPAD",
     "SEND",
     "STREAM",
+    "STRICT_MSGPACK_ENABLED",
     "TASKS",
     "TASK_ID",
     "TRIGGER",

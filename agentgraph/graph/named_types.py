@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
-from typing import Annotated, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from langgraph.channels.base import BaseChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -20,22 +20,36 @@ from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.strict_serializer import Key, StrictSerializer, is_safe, key_of
+from agentgraph.graph.internals import STRICT_MSGPACK_ENABLED
+from agentgraph.graph.strict_serializer import ORIGINAL, Key, StrictSerializer, is_safe, key_of
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.places import Place, Tree
 
 
-def allow_named(saver: object, tree: Tree, reducers: Reducers) -> None:
-    """Let a saver of a file that we opened read objects of the types that a tree and its values name.
+def allow_named(saver: Any, tree: Tree, reducers: Reducers) -> Any:
+    """Return a saver that reads objects of the types that a tree and its values name.
 
-    All other savers read as their user made them.
+    It is the saver itself: one that we opened learns the types, and others read as their user made
+    them. With `LANGGRAPH_STRICT_MSGPACK` LangGraph makes copies of these that read what the state of a
+    graph names. The state of a tree names no types of agents, so this makes such a copy: it has the
+    threads of the saver, and its locks (`ORIGINAL`).
     """
     serializer = getattr(saver, "serde", None) if isinstance(saver, BaseCheckpointSaver) else None
     if isinstance(serializer, StrictSerializer):
-        of_agents = (hint for place in tree.places for hint in _hints_at(place))
-        of_values = (each.hint for each in reducers.fields.values())
-        serializer.allow(named_types([*of_values, *of_agents]))
+        serializer.allow(_types_of(tree, reducers))
+    elif STRICT_MSGPACK_ENABLED and serializer is not None:
+        reading = saver.with_allowlist(_types_of(tree, reducers).keys())
+        if reading is not saver:
+            setattr(reading, ORIGINAL, getattr(saver, ORIGINAL, saver))
+        return reading
+    return saver
+
+
+def _types_of(tree: Tree, reducers: Reducers) -> dict[Key, type]:
+    of_agents = (hint for place in tree.places for hint in _hints_at(place))
+    of_values = (each.hint for each in reducers.fields.values())
+    return named_types([*of_values, *of_agents])
 
 
 def allowed_types(allow: Iterable[type | str]) -> dict[Key, type]:

@@ -59,6 +59,8 @@ _PACKING = (
 """LangGraph's options for writing."""
 _UNPACKING = ormsgpack.OPT_NON_STR_KEYS
 """Its options for reading."""
+ORIGINAL = "agentgraph_original"
+"""The attribute of a copy of a saver that reads more types: the saver with its threads and locks."""
 MALFORMED = "delete the thread, or put a copy of the file in its place"
 """Advice where stored data is malformed."""
 _ISO_DATE = ("datetime", "datetime", "fromisoformat")

@@ -18,6 +18,7 @@ from langgraph.runtime import RunControl
 
 from agentgraph.errors import ThreadBusyError
 from agentgraph.graph.outside import is_collecting, is_within
+from agentgraph.graph.strict_serializer import ORIGINAL
 from agentgraph.graph.sync_async import running_loop
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.safe_repr import shown
@@ -215,7 +216,7 @@ def holders() -> list[object]:
 def key_of(saver: object) -> Hashable:
     """Return the identity of a saver's database in this process; the saver's `id` if it has none."""
     shared = _shared(saver)
-    return id(saver) if shared is None else shared.key
+    return id(getattr(saver, ORIGINAL, saver)) if shared is None else shared.key
 
 
 def is_locked(saver: object, thread_id: str) -> bool:

@@ -18,7 +18,7 @@ from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.compiler import compile_tree
-from agentgraph.graph.named_types import allowed_types
+from agentgraph.graph.named_types import allow_named, allowed_types
 from agentgraph.graph.open_types import Cache, Saver
 from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.graph.values_schema import declared
@@ -170,16 +170,17 @@ class Runner(metaclass=HintsNames):
         self._closes = self.saver is not checkpointer
 
         def compiled(tree: Tree, former: Former | None = None) -> Engine:
+            saver = allow_named(self.saver, tree, reducers)
             graph = compile_tree(
                 tree,
                 reducers,
                 context_schema=context_schema,
                 limits=limits,
-                checkpointer=self.saver,
+                checkpointer=saver,
                 store=store,
                 cache=cache,
             )
-            return Engine(tree, graph, self.saver, reducers, config, context, former)
+            return Engine(tree, graph, saver, reducers, config, context, former)
 
         def under(known_as: Mapping[str, str]) -> Engine:
             return compiled(validate(agent, reducers.shared, middleware, known_as))
