@@ -437,13 +437,13 @@ class EachAgent(Single):
     output_mode: Literal["full", "last", "none"] | None = None
     depends_on: Callable[["Context"], Sequence[str]] | None = None
     """Returns the keys of the items that an item, `ctx.item`, needs."""
-    kept_by: str | None = None
+    stored_by: str | None = None
     """The enclosing agent that stores the text of each result, as `results` by the key of the item."""
 
     @property
     def collects(self) -> bool:
         """Whether the results of the items are collected, so that their values stay local."""
-        return self.output_key is not None or self.kept_by is not None
+        return self.output_key is not None or self.stored_by is not None
 
     @property
     def mode(self) -> Literal["full", "last", "none"]:
@@ -487,19 +487,19 @@ class SwitchAgent(Shown):
     """Faults in the arguments of its builder, reported when it is compiled."""
 
     @property
-    def ways(self) -> tuple["Case", ...]:
+    def targets(self) -> tuple["Case", ...]:
         """The targets of the cases and of `otherwise`."""
         rest = () if self.otherwise is None else (self.otherwise,)
-        return (*(way for _, way in self.cases), *rest)
+        return (*(target for _, target in self.cases), *rest)
 
     @property
     def sub_agents(self) -> tuple["Agent", ...]:
         """The agents of the cases; an agent of several cases appears once."""
         agents: list[Agent] = []
-        for way in self.ways:
-            is_agent = not isinstance(way, Skip | BreakLoop | Exit)
-            if is_agent and not any(is_same(way, each) for each in agents):
-                agents.append(way)  # type: ignore[arg-type]
+        for target in self.targets:
+            is_agent = not isinstance(target, Skip | BreakLoop | Exit)
+            if is_agent and not any(is_same(target, each) for each in agents):
+                agents.append(target)  # type: ignore[arg-type]
         return tuple(agents)
 
 
@@ -574,7 +574,7 @@ Case = Agent | Skip | BreakLoop | Exit
 
 def has_case(agent: SwitchAgent, kind: type[Skip | BreakLoop | Exit]) -> bool:
     """Return whether a case of a switch is of a kind."""
-    return any(isinstance(way, kind) for way in agent.ways)
+    return any(isinstance(target, kind) for target in agent.targets)
 
 
 def is_same(one: object, other: object) -> bool:

@@ -286,7 +286,7 @@ def allowed(fn: Fn) -> Capabilities:
 
     >>> def stop_or_speak(ctx) -> str | Exit: ...
     >>> allowed(stop_or_speak)
-    Capabilities(go_on=True, exit=True, break_loop=False, transfer=False, ask=False)
+    Capabilities(proceed=True, exit=True, break_loop=False, transfer=False, ask=False)
     """
     hints = _members(_return_hint(fn))
     kinds = {kind for hint in hints for kind in _item_types(hint)}
@@ -294,7 +294,7 @@ def allowed(fn: Fn) -> Capabilities:
         return EVERYTHING
     may_be_empty = any(typing.get_origin(hint) in (*_STREAMS, list) for hint in hints)
     return Capabilities(
-        go_on=may_be_empty or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
+        proceed=may_be_empty or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
         exit=Exit in kinds,
         break_loop=BreakLoop in kinds,
         transfer=TransferTo in kinds,

@@ -269,7 +269,7 @@ _SWARM = Kind(
     keeps_active=True,
     joins_swarms=True,
     peers=_swarm_peers,
-    capabilities=lambda _: Capabilities(go_on=False),
+    capabilities=lambda _: Capabilities(proceed=False),
 )
 KINDS: Mapping[AgentKind, Kind] = MappingProxyType(
     {

@@ -204,14 +204,14 @@ class Capabilities:
     """The possible ends of a leaf.
 
     Attributes:
-        go_on: Whether it may end without a signal, so that the next agent runs.
+        proceed: Whether it may end without a signal, so that the next agent runs.
         exit: Whether it may end the run.
         break_loop: Whether it may end a loop.
         transfer: Whether it may transfer to another agent.
         ask: Whether it may ask a person.
     """
 
-    go_on: bool = True
+    proceed: bool = True
     exit: bool = False
     break_loop: bool = False
     transfer: bool = False

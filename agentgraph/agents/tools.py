@@ -251,18 +251,20 @@ def transfers_text(targets: Iterable[Handoff]) -> str:
 def tool_capabilities(agent: ChatAgent) -> Capabilities:
     """Return the capabilities of a chat agent's tools, by their return annotations."""
     capabilities = Capabilities(
-        go_on=bool(agent.return_directly or answer_tools(agent.output_schema)),
+        proceed=bool(agent.return_directly or answer_tools(agent.output_schema)),
         exit=agent.exit_tool,
         break_loop=agent.break_tool,
         transfer=True,
     )
     for each in (*agent.tools, *tools_of(agent.middleware)):
         capabilities |= Capabilities(
-            go_on=bool(getattr(inner_tool(each) or each, "return_direct", False))
+            proceed=bool(getattr(inner_tool(each) or each, "return_direct", False))
         )
         if not isinstance(each, AgentTool | Mapping):
             by_type = allowed(function_of(each))
-            capabilities |= Capabilities(go_on=False, exit=by_type.exit, break_loop=by_type.break_loop)
+            capabilities |= Capabilities(
+                proceed=False, exit=by_type.exit, break_loop=by_type.break_loop
+            )
     return capabilities
 
 

@@ -28,21 +28,21 @@ class _Collector:
         self._lock, self._computing, self._was_on = RLock(), 0, False
 
     def wait(self) -> None:
-        """Have it wait until each thread that called this calls `go_on`."""
+        """Have it wait until each thread that called this calls `resume`."""
         with self._lock:
             self._computing += 1
             if self._computing == 1:
                 self._was_on = gc.isenabled()
                 gc.disable()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Have it collect again, if it was on and no other thread computes."""
         with self._lock:
             self._computing = max(self._computing - 1, 0)
             if self._computing == 0 and self._was_on:
                 gc.enable()
 
-    def start_anew(self) -> None:
+    def reset(self) -> None:
         """Forget the other threads, which a forked process does not have."""
         self._lock = RLock()
         if self._computing and self._was_on:
@@ -52,7 +52,7 @@ class _Collector:
 
 _collector = _Collector()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_collector.start_anew)
+    os.register_at_fork(after_in_child=_collector.reset)
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def _waiting() -> Iterator[None]:
     try:
         yield
     finally:
-        _collector.go_on()
+        _collector.resume()
 
 
 class Decoding:
@@ -91,7 +91,7 @@ class Decoding:
         with self._lock:
             self._is_over = True
             if self.has_begun:
-                _collector.go_on()
+                _collector.resume()
 
 
 DECODING: ContextVar[Decoding | None] = ContextVar("decoding", default=None)

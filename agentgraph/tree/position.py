@@ -321,7 +321,7 @@ def capabilities_at(tree: Tree, place: Place) -> Capabilities:
     lanes = place.kind.joined(place.agent, lanes)
     must_exit = any(lane == {"exit"} for lane in lanes)
     return Capabilities(
-        go_on=all(None in lane for lane in lanes),
+        proceed=all(None in lane for lane in lanes),
         exit=any("exit" in lane for lane in lanes),
         break_loop=not must_exit and any("break_loop" in lane for lane in lanes),
     )
@@ -410,7 +410,7 @@ def _choices(tree: Tree, place: Place) -> Sequence[Place]:
 
 
 def _routes(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Route]:
-    if capabilities.go_on:
+    if capabilities.proceed:
         yield from _routes_outwards(tree, place, None)
     if capabilities.break_loop:
         yield from _routes_outwards(tree, place, "break_loop")

@@ -22,7 +22,7 @@ from agentgraph import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.agents.functions import allowed, is_async, yields
 from agentgraph.agents.signals import EVERYTHING, Capabilities
 
-ALL = "go_on exit break_loop transfer ask"
+ALL = "proceed exit break_loop transfer ask"
 
 
 def may(fn: Any) -> str:
@@ -44,49 +44,49 @@ def annotated(annotation: object) -> Any:
 @pytest.mark.parametrize(
     ("annotation", "words"),
     [
-        (str, "go_on"),
-        (None, "go_on"),
-        (AIMessage, "go_on"),
-        (BaseMessage | str | None, "go_on"),
-        (SetValues | Custom, "go_on"),
+        (str, "proceed"),
+        (None, "proceed"),
+        (AIMessage, "proceed"),
+        (BaseMessage | str | None, "proceed"),
+        (SetValues | Custom, "proceed"),
         (Exit, "exit"),
         (BreakLoop, "break_loop"),
         (Ask, "ask"),
         (TransferTo, "transfer"),
         (Exit | BreakLoop | Ask, "exit break_loop ask"),
-        (str | Exit, "go_on exit"),
-        (BreakLoop | None, "go_on break_loop"),
-        (Optional[Exit], "go_on exit"),  # noqa: UP045
-        (Union[str, Union[Exit, None]], "go_on exit"),  # noqa: UP007
-        (Annotated[str | Exit, "a note"], "go_on exit"),
+        (str | Exit, "proceed exit"),
+        (BreakLoop | None, "proceed break_loop"),
+        (Optional[Exit], "proceed exit"),  # noqa: UP045
+        (Union[str, Union[Exit, None]], "proceed exit"),  # noqa: UP007
+        (Annotated[str | Exit, "a note"], "proceed exit"),
         (str | Exit | BreakLoop | TransferTo | Ask, ALL),
         # what a generator yields; it may also end without it
-        (Iterator[str], "go_on"),
-        (Iterable[str | Exit], "go_on exit"),
-        (Iterator[Optional[BreakLoop]], "go_on break_loop"),  # noqa: UP045
-        (Generator[str | Ask], "go_on ask"),
-        (AsyncIterator[str | Exit], "go_on exit"),
-        (AsyncIterable[str | BreakLoop], "go_on break_loop"),
-        (AsyncGenerator[str | Ask, None], "go_on ask"),
-        (typing.Iterator[str | Exit], "go_on exit"),
-        (typing.AsyncGenerator[Union[str, Ask], None], "go_on ask"),  # noqa: UP007
-        (Iterator[str | Exit] | None, "go_on exit"),
-        (Iterator[Exit], "go_on exit"),
-        (Generator[Ask], "go_on ask"),
+        (Iterator[str], "proceed"),
+        (Iterable[str | Exit], "proceed exit"),
+        (Iterator[Optional[BreakLoop]], "proceed break_loop"),  # noqa: UP045
+        (Generator[str | Ask], "proceed ask"),
+        (AsyncIterator[str | Exit], "proceed exit"),
+        (AsyncIterable[str | BreakLoop], "proceed break_loop"),
+        (AsyncGenerator[str | Ask, None], "proceed ask"),
+        (typing.Iterator[str | Exit], "proceed exit"),
+        (typing.AsyncGenerator[Union[str, Ask], None], "proceed ask"),  # noqa: UP007
+        (Iterator[str | Exit] | None, "proceed exit"),
+        (Iterator[Exit], "proceed exit"),
+        (Generator[Ask], "proceed ask"),
         # what a generator returns
-        (Generator[str, None, Exit | None], "go_on exit"),
+        (Generator[str, None, Exit | None], "proceed exit"),
         # what is awaited
-        (Awaitable[str | Exit], "go_on exit"),
-        (Coroutine[Any, Any, str | Ask], "go_on ask"),
+        (Awaitable[str | Exit], "proceed exit"),
+        (Coroutine[Any, Any, str | Ask], "proceed ask"),
         (Awaitable[Exit], "exit"),
-        (Awaitable[list[str | Exit]], "go_on exit"),
+        (Awaitable[list[str | Exit]], "proceed exit"),
         # what is in a list
-        (list[ToolMessage | BreakLoop | SetValues], "go_on break_loop"),
-        (list[Exit], "go_on exit"),
-        (str | list[TransferTo | Custom], "go_on transfer"),
-        (tuple[str, Exit], "go_on exit"),
-        (list[list[int]], "go_on"),
-        (dict[str, Exit], "go_on"),
+        (list[ToolMessage | BreakLoop | SetValues], "proceed break_loop"),
+        (list[Exit], "proceed exit"),
+        (str | list[TransferTo | Custom], "proceed transfer"),
+        (tuple[str, Exit], "proceed exit"),
+        (list[list[int]], "proceed"),
+        (dict[str, Exit], "proceed"),
         # annotations that say nothing
         *((each, ALL) for each in (Any, object, str | Any, list, list[Any], Iterator, Iterator[Any])),
         *((each, ALL) for each in (Generator, AsyncIterator, AsyncIterator[Any], Awaitable)),
@@ -125,12 +125,12 @@ class Speaker:
     ("fn", "words"),
     [
         (lambda ctx: "said", ALL),
-        (awaited, "go_on exit"),
-        (in_text, "go_on ask"),
-        (Speaker(), "go_on exit"),
-        (Speaker().speak, "go_on ask"),
-        (functools.wraps(inside)(lambda *args: inside(*args)), "go_on exit"),
-        (functools.partial(inside, ctx=None), "go_on exit"),
+        (awaited, "proceed exit"),
+        (in_text, "proceed ask"),
+        (Speaker(), "proceed exit"),
+        (Speaker().speak, "proceed ask"),
+        (functools.wraps(inside)(lambda *args: inside(*args)), "proceed exit"),
+        (functools.partial(inside, ctx=None), "proceed exit"),
     ],
     ids=["no annotation", "async", "as text", "an object", "a method", "wrapped", "partial"],
 )

@@ -52,7 +52,7 @@ def test_traceback_prints_the_traceback(command: Commands) -> None:
 
 def test_the_value_that_is_missing_is_named_in_the_command_to_go_on(command: Commands) -> None:
     ended = command("run", "agents.py:chat", "go", "--thread", "t")
-    given = command.follow(ended.go_on.replace("...", "ants"))
+    given = command.follow(ended.continue_command.replace("...", "ants"))
     assert (given.code, given.lines) == (0, ["chat: told: About ants."])
 
 
@@ -106,7 +106,7 @@ def test_ctrl_c_stops_after_the_running_step_and_the_thread_can_be_resumed(comma
     stopped = running.wait()
     assert stopped.code == STOPPED
     assert stopped.err.splitlines()[-1].startswith("Stopped. Resume: ")
-    resumed = command.follow(stopped.go_on)
+    resumed = command.follow(stopped.continue_command)
     assert resumed.code == 0
     assert stopped.lines[-1] == "hanging/pair/hanger: went on"
     assert resumed.lines == ["hanging/last: three"]
@@ -121,7 +121,7 @@ def test_ctrl_c_twice_stops_at_once(command: Commands) -> None:
     stopped = running.wait()
     assert stopped.code == STOPPED
     (command.folder / "go").touch()
-    assert command.follow(stopped.go_on).lines == [
+    assert command.follow(stopped.continue_command).lines == [
         "hanging: [discarded]",
         "hanging/first: one",
         "hanging/pair/other: two",

@@ -91,7 +91,7 @@ def done(command: Commands, line: str, last: str) -> tuple[list[str], str]:
             ended = command.follow(last, *more)
         case words:
             ended = command(*words)
-    return printed(ended), ended.go_on if "agentgraph resume" in ended.err else last
+    return printed(ended), ended.continue_command if "agentgraph resume" in ended.err else last
 
 
 def printed(ended: Ended) -> list[str]:

@@ -35,7 +35,7 @@ def test_a_run_is_stopped_by_another_process(command: Commands, runner: ag.Runne
     stopped = running.wait()
     assert (stopped.code, stopped.lines[-1]) == (STOPPED, "hanging/pair/hanger: went on")
     assert stopped.err.splitlines()[-1].startswith("Stopped. Resume: ")
-    assert command.follow(stopped.go_on).lines == ["hanging/last: three"]
+    assert command.follow(stopped.continue_command).lines == ["hanging/last: three"]
 
 
 def test_a_thread_at_rest_is_not_stopped_and_keeps_what_is_sent(command: Commands) -> None:

@@ -231,7 +231,7 @@ ENTRANCES: dict[str, Entrance] = {
     "input of a graph": Entrance(foreign("input")),
     "state of a graph": Entrance(foreign("state")),
     "message of a graph": Entrance(foreign("message"), said(kwargs_of)),
-    "input of a graph laid flat": Entrance(foreign("input", flat=True)),
-    "state of a graph laid flat": Entrance(foreign("state", flat=True)),
-    "message of a graph laid flat": Entrance(foreign("message", flat=True), said(kwargs_of)),
+    "input of a flattened graph": Entrance(foreign("input", flat=True)),
+    "state of a flattened graph": Entrance(foreign("state", flat=True)),
+    "message of a flattened graph": Entrance(foreign("message", flat=True), said(kwargs_of)),
 }

@@ -137,7 +137,7 @@ def foreign(world: World) -> ag.Agent:
     return chain(world, ag.graph_agent("made", foreign_graph(world)))
 
 
-def laid_flat(world: World) -> ag.Agent:
+def flattened(world: World) -> ag.Agent:
     made = ag.graph_agent("made", foreign_graph(world), flat=True)
     return chain(world, ag.parallel("fork", [made, slow("b", world)]))
 
@@ -266,5 +266,5 @@ TREES = {
     "until": Tree(until),
     "switch": Tree(switch),
     "foreign": Tree(foreign, 2, 1),
-    "laid flat": Tree(laid_flat, 2, 2),
+    "flattened": Tree(flattened, 2, 2),
 }

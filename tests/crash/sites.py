@@ -433,7 +433,7 @@ SITES: dict[str, Site] = {
     ),
     "foreign node": Site(foreign("node")),
     "foreign input": Site(foreign("input")),
-    "node laid flat": Site(foreign("node", flat=True)),
-    "input of a graph laid flat": Site(foreign("input", flat=True)),
+    "flattened node": Site(foreign("node", flat=True)),
+    "input of a flattened graph": Site(foreign("input", flat=True)),
     "planner": Site(hook(planner, '["only"]')),
 }

@@ -36,7 +36,7 @@ class Ended:
         return self.out.splitlines()
 
     @property
-    def go_on(self) -> str:
+    def continue_command(self) -> str:
         """The command that the last line of standard error ends with."""
         return self.err.splitlines()[-1].partition(": ")[2]
 

@@ -92,11 +92,11 @@ class Thread:
             with self._runner() as runner:
                 return self._note(ag.translate(self.tree, runner.graph.stream(None, at, **_ALL)))
 
-        async def go_on(runner: ag.Runner) -> list[ag.AgentEvent]:
+        async def resumed(runner: ag.Runner) -> list[ag.AgentEvent]:
             parts = runner.graph.astream(None, at, **_ALL)
             return [event async for event in ag.atranslate(self.tree, parts)]
 
-        return self._note(self._asked(go_on))
+        return self._note(self._asked(resumed))
 
     def edit(self, at: Any, values: Any = None, **options: Any) -> Any:
         """Edit the state at a checkpoint, and return the config of the one that this makes."""

@@ -98,7 +98,7 @@ class Endings:
     def of(self, place: Place, cursor: Cursor) -> str | None:
         given = self._endings.get(address(place, cursor), "again")
         may = capabilities_at(self._tree, place)
-        otherwise = None if may.go_on else "exit" if may.exit else "break_loop"
+        otherwise = None if may.proceed else "exit" if may.exit else "break_loop"
         return otherwise if given == "again" else given
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:

@@ -163,7 +163,7 @@ FORMS: dict[str, tuple[Callable[[], ag.Agent], str, str]] = {
         "s/b",
         "s/c",
     ),
-    "of a graph laid flat": (
+    "of a flattened graph": (
         lambda: ag.sequential(
             "s", [ag.graph_agent("b", foreign(lambda messages: "B"), flat=True), saw("c")]
         ),

@@ -145,7 +145,7 @@ class Played:
     async def _acall(result: Any) -> Any:
         return [each async for each in result] if hasattr(result, "__anext__") else await result
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Answer a question, or resume what is not done."""
         thread = self.call("thread", self.thread_id)
         if thread.pending:
@@ -177,12 +177,12 @@ def wander(thread: Played, choices: random.Random, acts: int) -> None:
         siblings = choices.choice(("keep", "keep", "rerun"))
         match act:
             case "go on":
-                thread.go_on()
+                thread.resume()
             case "copy":
                 to = f"t{number}"
                 thread.call("copy", thread.thread_id, to, at=choices.choice(here).step)
                 thread.thread_id, known = to, {}
-                thread.go_on()
+                thread.resume()
             case _:
                 at = choices.choice([*known] if act == "undo" else [each.step for each in here])
                 thread.call("rewind", thread.thread_id, at, siblings=siblings)
@@ -276,7 +276,7 @@ def test_a_rewind_that_is_killed_leaves_each_line_its_state(
     begun = Played(TREES[tree](), tmp_path / "begun.db", is_async=runs_async)
     begun.call("run", "Go.", thread_id="t")
     for _ in range(2):
-        begun.go_on()
+        begun.resume()
     last = begun.visits()[-1]
     for left in kills:
         place = tmp_path / f"{left}.db"
@@ -285,8 +285,8 @@ def test_a_rewind_that_is_killed_leaves_each_line_its_state(
         thread = Played(begun.tree, place, is_async=runs_async)
         with open_saver(place) as saver, suppress(Killed, ag.SaverError), dying(saver, left):
             thread.call_on(saver, "rewind", "t", at)
-        thread.go_on()
+        thread.resume()
         thread.check()
         thread.call("rewind", "t", last.step)
-        thread.go_on()
+        thread.resume()
         thread.check()

@@ -131,7 +131,7 @@ def test_what_a_stop_may_do_is_read_from_its_annotation() -> None:
     assert [capabilities_at(tree, stop) for stop in tree.node_places(tree.root)] == [
         Capabilities(),
         Capabilities(ask=True),
-        Capabilities(go_on=False, exit=True),
+        Capabilities(proceed=False, exit=True),
         Capabilities(),
     ]
 
@@ -170,7 +170,7 @@ class Drawn(Endings):
 
     def of(self, place: Place, cursor: Cursor) -> Any:
         may = capabilities_at(self._tree, place)
-        choices = [None] * may.go_on + ["exit"] * may.exit + ["break_loop"] * may.break_loop
+        choices = [None] * may.proceed + ["exit"] * may.exit + ["break_loop"] * may.break_loop
         if self._transfers < 30 and may.transfer:
             choices += targets(self._tree, place)
         chosen = self._data.draw(st.sampled_from(choices))

@@ -262,7 +262,7 @@ def _in_parallel(
         on_error=on_error,
         output_mode="full",
         depends_on=Needs(name),
-        kept_by=name,
+        stored_by=name,
     )
     return _checked(steps, ExecutedAll(name))
 

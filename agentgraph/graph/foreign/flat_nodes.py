@@ -71,7 +71,7 @@ class EntryNode(FlatNode):
             step.merge_writes([write for write in writes if write[0] != "messages"])
         else:
             step.merge_writes(writes)
-        self.go_on(activation, step, writes)
+        self.proceed(activation, step, writes)
 
     def _answered(self, activation: Activation, step: Step, messages: object) -> object:
         earlier = (
@@ -122,7 +122,7 @@ class InnerGraphNode(FlatNode):
         if commands:
             self._apply_handoffs(activation, step, commands)
         else:
-            self.go_on(activation, step, writes)
+            self.proceed(activation, step, writes)
 
     async def _written(self, activation: Activation, step: Step, replies: GraphReplies) -> "_Written":
         packets = activation.view.progress.get("packets", [])

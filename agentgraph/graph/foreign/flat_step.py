@@ -121,7 +121,7 @@ class FlatNode(TalkNode):
         is_tools = isinstance(self.graph.nodes[self.inner].bound, ToolNode)
         return without_answered(node_input) if is_tools else node_input
 
-    def go_on(self, activation: Activation, step: Step, writes: Sequence[Write]) -> None:
+    def proceed(self, activation: Activation, step: Step, writes: Sequence[Write]) -> None:
         """Continue at the next node of the graph, or end.
 
         Raises:

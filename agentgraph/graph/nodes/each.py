@@ -163,10 +163,10 @@ class EachNode(LanesNode):
 
     def keep(self, activation: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep the texts of the results by key for the enclosing agent, and the text of all."""
-        if self.agent.kept_by is not None:
+        if self.agent.stored_by is not None:
             keys = cast(ItemJobs, jobs).keys or ()
             texts = {str(key): last_text(results[n]) for n, key in enumerate(keys) if n in results}
-            activation.output.keep({self.agent.kept_by: {RESULTS: texts}})
+            activation.output.keep({self.agent.stored_by: {RESULTS: texts}})
         if self.node_context.is_inner:
             activation.text = as_json(self._collected(jobs, results))
 
