@@ -13,7 +13,8 @@ from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.result import Result, result
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
-from agentgraph.threads.engine import Engine, RunOptions, beginning
+from agentgraph.threads.begin import beginning
+from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
 from agentgraph.threads.rewinds.rewinding import RewindArguments
 from agentgraph.threads.runner import Runner

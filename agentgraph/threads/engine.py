@@ -1,7 +1,4 @@
-"""Runs a compiled tree on threads and reads their state, sync and async.
-
-How a call begins that may be a turn or a resume: `invoke` and `watch`.
-"""
+"""Runs a compiled tree on threads and reads their state, sync and async."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -22,7 +19,7 @@ from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.outside import await_outside, call_outside
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
-from agentgraph.journal.answers import UNANSWERED, Resumption, names_of, resumption
+from agentgraph.journal.answers import Resumption, names_of, resumption
 from agentgraph.journal.continuation import Continuation, continuation
 from agentgraph.journal.locks import ThreadLock
 from agentgraph.journal.pending import pending_at
@@ -32,91 +29,21 @@ from agentgraph.journal.soundness import P, Reads, T, check_sound, checked_read
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import nearest, shown
-from agentgraph.threads.config import check_config, context_as, merged, thread_for, thread_in
+from agentgraph.threads.begin import Begin, NewTurn
+from agentgraph.threads.config import check_config, context_as, merged
 from agentgraph.threads.live.active_run import ActiveRun
 from agentgraph.threads.live.following import AsyncFollow, Follow, Following, check_follow, followed
 from agentgraph.threads.live.watcher import watch
 from agentgraph.threads.rewinds.kept_states import put_missing_states
 from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, new_line
 from agentgraph.threads.runs import AsyncRun, Driver, Execution, PartHook, ResumePaused, Run
-from agentgraph.threads.turns import Input, new_turn
+from agentgraph.threads.turns import new_turn
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.validation import value_names
 
 Former = Callable[[ThreadSaver], "Calls[Engine | None]"]
 """Returns the engine for a thread that knows agents under other names; None for other threads."""
-
-
-class NewTurn(NamedTuple):
-    """A run that begins a turn: the input, values, and whether pending questions are dropped.
-
-    And the request whose turn it is, if the input had to wait: then that has the messages.
-    """
-
-    messages: Input
-    values: Mapping[str, object] | None = None
-    drop_pending: bool = False
-    request: str | None = None
-
-
-class Resume(NamedTuple):
-    """A run that continues a turn: answers to its questions, and values."""
-
-    answers: object = UNANSWERED
-    values: Mapping[str, object] | None = None
-
-
-Begin = NewTurn | Resume | RewindArguments
-"""How a run begins."""
-
-
-def beginning(
-    messages: Input | None,
-    thread_id: str | None,
-    answers: object,
-    values: Mapping[str, object] | None,
-    config: RunnableConfig | None,
-    drop_pending: bool,
-    at: str | RewindArguments | None = None,
-) -> tuple[Begin, str]:
-    """Return how a call begins, and its thread: a rewind, with messages a turn, otherwise a resume.
-
-    Raises:
-        AgentGraphError: There are neither messages nor a thread, or answers in addition to messages.
-    """
-    thread = thread_for(thread_id, config)
-    if isinstance(at, RewindArguments):
-        return at, thread
-    if at is not None:
-        return RewindArguments(at, values=values, messages=messages or (), answers=answers), thread
-    if messages is not None:
-        if answers is not UNANSWERED:
-            raise AgentGraphError(
-                f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
-            )
-        if isinstance(messages, Command):
-            return resumed(messages, thread_id, values, config), thread
-        return NewTurn(messages, values, drop_pending), thread
-    if thread_id is None and thread_in(config) is None:
-        raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
-    return Resume(answers, values), thread
-
-
-def resumed(
-    command: Command[Any],
-    thread_id: str | None,
-    values: Mapping[str, object] | None,
-    config: RunnableConfig | None,
-) -> Resume:
-    """Return how a run begins whose input is LangGraph's command to resume.
-
-    Raises:
-        AgentGraphError: The thread is not named.
-    """
-    if thread_id is None and thread_in(config) is None:
-        raise AgentGraphError(f"{shown(command)} resumes a thread; name it with thread_id=")
-    return Resume(command, values)
 
 
 class RunOptions(NamedTuple):

@@ -36,17 +36,9 @@ from agentgraph.reports.thread_list import Listing, ThreadSummary, delete, statu
 from agentgraph.reports.timeline import Timeline, timeline
 from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown
+from agentgraph.threads.begin import Begin, NewTurn, Resume, beginning, resumed
 from agentgraph.threads.config import thread_for
-from agentgraph.threads.engine import (
-    Begin,
-    Engine,
-    Former,
-    NewTurn,
-    Resume,
-    RunOptions,
-    beginning,
-    resumed,
-)
+from agentgraph.threads.engine import Engine, Former, RunOptions
 from agentgraph.threads.live.active_run import start_times
 from agentgraph.threads.live.background import MAX_RUNNING, Background
 from agentgraph.threads.live.following import Follow

@@ -25,7 +25,8 @@ from agentgraph.journal.requests import (
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.thread_list import status_of
 from agentgraph.safe_repr import shown
-from agentgraph.threads.engine import Begin, Engine, NewTurn, RunOptions
+from agentgraph.threads.begin import Begin, NewTurn
+from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.live.following import (
     AsyncFollow,
     Follow,

@@ -15,7 +15,8 @@ from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.result import Result, result
 from agentgraph.safe_repr import as_json, cut, shown, shown_error
-from agentgraph.threads.engine import Engine, Resume, RunOptions
+from agentgraph.threads.begin import Resume
+from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.rewinds.copies import check_new
 from agentgraph.threads.rewinds.rewinding import RewindArguments, line_to_copy
 

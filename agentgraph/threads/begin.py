@@ -1,0 +1,85 @@
+"""How a run begins: a new turn, a resume, a step back, or whatever its turn needs."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.journal.answers import UNANSWERED
+from agentgraph.safe_repr import shown
+from agentgraph.threads.config import thread_for, thread_in
+from agentgraph.threads.rewinds.rewinding import RewindArguments
+from agentgraph.threads.turns import Input
+
+
+class NewTurn(NamedTuple):
+    """A run that begins a turn: the input, values, and whether pending questions are dropped.
+
+    And the request whose turn it is, if the input had to wait: then that has the messages.
+    """
+
+    messages: Input
+    values: Mapping[str, object] | None = None
+    drop_pending: bool = False
+    request: str | None = None
+
+
+class Resume(NamedTuple):
+    """A run that continues a turn: answers to its questions, and values."""
+
+    answers: object = UNANSWERED
+    values: Mapping[str, object] | None = None
+
+
+Begin = NewTurn | Resume | RewindArguments
+"""How a run begins."""
+
+
+def beginning(
+    messages: Input | None,
+    thread_id: str | None,
+    answers: object,
+    values: Mapping[str, object] | None,
+    config: RunnableConfig | None,
+    drop_pending: bool,
+    at: str | RewindArguments | None = None,
+) -> tuple[Begin, str]:
+    """Return how a call begins, and its thread: a rewind, with messages a turn, otherwise a resume.
+
+    Raises:
+        AgentGraphError: There are neither messages nor a thread, or answers in addition to messages.
+    """
+    thread = thread_for(thread_id, config)
+    if isinstance(at, RewindArguments):
+        return at, thread
+    if at is not None:
+        return RewindArguments(at, values=values, messages=messages or (), answers=answers), thread
+    if messages is not None:
+        if answers is not UNANSWERED:
+            raise AgentGraphError(
+                f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
+            )
+        if isinstance(messages, Command):
+            return resumed(messages, thread_id, values, config), thread
+        return NewTurn(messages, values, drop_pending), thread
+    if thread_id is None and thread_in(config) is None:
+        raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
+    return Resume(answers, values), thread
+
+
+def resumed(
+    command: Command[Any],
+    thread_id: str | None,
+    values: Mapping[str, object] | None,
+    config: RunnableConfig | None,
+) -> Resume:
+    """Return how a run begins whose input is LangGraph's command to resume.
+
+    Raises:
+        AgentGraphError: The thread is not named.
+    """
+    if thread_id is None and thread_in(config) is None:
+        raise AgentGraphError(f"{shown(command)} resumes a thread; name it with thread_id=")
+    return Resume(command, values)
