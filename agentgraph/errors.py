@@ -408,6 +408,27 @@ class PendingInterruptError(ThreadError):
     """New input for a thread that waits for answers; answer them, or pass `drop_pending=True`."""
 
 
+class TurnOpenError(ThreadError):
+    """`advance` with a new turn, and the last turn of the thread has stopped or failed."""
+
+
+class TurnFailedError(ThreadError):
+    """The last run of a turn failed, and this call did not run it: `advance` waited for that run.
+
+    Attributes:
+        address: The address of the agent that failed.
+        error: Its exception, as a short `repr`.
+    """
+
+    def __init__(self, thread_id: str, address: str, error: str) -> None:
+        self.address, self.error = address, error
+        super().__init__(
+            f"thread {shown(thread_id)}: {address} failed: {error}; call advance() once more to run it "
+            "again, or resume()",
+            thread_id,
+        )
+
+
 class UnknownInterruptError(ThreadError):
     """An answer to a question that is not pending, or one that names no question of several."""
 

@@ -3,6 +3,7 @@
 import operator
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,6 +66,20 @@ def changed() -> None:
     list(ag.Runner(second, checkpointer=saver).resume("t", "Yes."))
 
 
+def failed_before() -> None:
+    runner = ag.Runner(fails("find"))
+    with suppress(ValueError):
+        runner.invoke("Go.", thread_id="t")
+    raise runner.result("t").error
+
+
+def after_a_failure() -> None:
+    runner = ag.Runner(fails("find"))
+    with suppress(ValueError):
+        runner.invoke("Go.", thread_id="t")
+    runner.advance("t", "More.", turn_id="order 17")
+
+
 def on_a_text(folder: Path) -> None:
     (folder / "runs.db").write_text("not a database" * 100)
     with ag.sqlite_saver(folder / "runs.db") as saver:
@@ -116,6 +131,8 @@ CAUSES: dict[str, Cause] = {
     "ThreadBusyError": lambda _: busy(),
     "ThreadError": lambda _: list(ran(says("writer", "One.")).events("t", line="older")),
     "TreeChangedError": lambda _: changed(),
+    "TurnFailedError": lambda _: failed_before(),
+    "TurnOpenError": lambda _: after_a_failure(),
     "UnknownAddressError": lambda _: list(ran(says("writer", "One.")).rewind("t", "critic")),
     "UnknownInterruptError": lambda _: list(ran(asks("boss")).resume("t", {"boss/critic": "Yes."})),
     "UnknownThreadError": lambda _: list(ag.Runner(says("writer", "One.")).resume("t")),
@@ -207,6 +224,14 @@ TEXTS = {
         "-  human boss\n"
         "   function writer\n"
         "+  function critic"
+    ),
+    "TurnFailedError": (
+        "thread 't': find failed: ValueError('find failed, time 1'); call advance() once more to "
+        "run it again, or resume()"
+    ),
+    "TurnOpenError": (
+        "thread 't': its last turn has failed, so the turn 'order 17' cannot begin; "
+        "advance(thread_id) continues it, and run(...) drops it"
     ),
     "UnknownAddressError": (
         "thread 't' has not visited 'critic'; the nearest address is 'writer'; visits() lists all"

@@ -8,6 +8,7 @@ from typing import cast, get_args
 import click
 
 from agentgraph import __version__
+from agentgraph.cli.advance_command import advance
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.demo_command import demo
 from agentgraph.cli.inspecting import inspect
@@ -331,5 +332,5 @@ def _standard_input() -> str:
         raise UserError(f"standard input is not UTF-8 text: {error}; convert it first") from error
 
 
-for each in (*OF_THREADS, inspect, demo):
+for each in (*OF_THREADS, advance, inspect, demo):
     commands.add_command(each)

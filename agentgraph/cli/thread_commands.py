@@ -65,6 +65,8 @@ def threads(
         found = runner.threads(status, **page)  # type: ignore[arg-type]
     for each in found[:limit]:
         line = f"{each.thread_id}  {each.status}  {each.error or _time(each.updated)}"
+        if each.stop_reason is not None:
+            line += f"  stopped by a person: {one_line(each.stop_reason)}"
         click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
     if len(found) > limit:
         more = f"There are more threads: add --before {shlex.quote(found[limit - 1].thread_id)}"

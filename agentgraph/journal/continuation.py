@@ -96,6 +96,7 @@ from agentgraph.journal.schema import (
 from agentgraph.journal.steps import steps_after
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import ended_status
+from agentgraph.journal.turn_records import digest_of
 from agentgraph.tree.addresses import root_address
 from agentgraph.tree.places import Tree
 
@@ -311,7 +312,7 @@ def _continue_step(
             *(open_[each] for each in answered),
             *replay.failures,
             *keeps,
-            note(RESUMED, answered),
+            note(RESUMED, _with_digests(graph_input, answered)),
             *([note(CHANGED, tree.outline)] if is_changed else []),
         ],
         checkpoint=origin.config,
@@ -325,13 +326,15 @@ def _as_discarded(note: Note) -> Discarded:
     return Discarded(cursor=cursor_of(number_of(note)), ids=note.data, is_final=False)
 
 
-async def save_received(saver: ThreadSaver, upto: str | None, *, is_stopped: bool = False) -> None:
+async def save_received(
+    saver: ThreadSaver, upto: str | None, *, stop_reason: str | None = None
+) -> None:
     """Save up to where the consumer of a run received its events, if the saver can.
 
     Args:
         saver: The thread.
         upto: The cursor of the last event that was received; `ALL` if all were; None to save nothing.
-        is_stopped: Whether the run was stopped between steps.
+        stop_reason: Why the run was stopped between steps; None if it was not.
     """
     if upto is None:
         return
@@ -340,7 +343,8 @@ async def save_received(saver: ThreadSaver, upto: str | None, *, is_stopped: boo
     if saved is not None and position is not None:
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_of, saved.notes)]))
-        stopped = [new_note(clock, "", STOPPED, None)] if is_stopped else []
+        is_stopped = stop_reason is not None
+        stopped = [new_note(clock, "", STOPPED, stop_reason)] if is_stopped else []
         received: Received = "all" if upto == ALL else number_in(upto)
         notes = [*stopped, new_note(clock, "", RECEIVED, received)]
         has_ended = upto == ALL and not is_stopped
@@ -478,6 +482,13 @@ def _answered(graph_input: object, asked: Collection[str]) -> list[str]:
     answers = graph_input.resume if isinstance(graph_input, Command) else None
     named = [each for each in asked if isinstance(answers, dict) and each in answers]
     return named or (list(asked) if answers is not None and len(asked) == 1 else [])
+
+
+def _with_digests(graph_input: object, answered: Sequence[str]) -> dict[str, str]:
+    """Return answered questions, by their ids, each with a digest of its answer."""
+    answers = graph_input.resume if isinstance(graph_input, Command) else None
+    by_id = answers if isinstance(answers, dict) else {}
+    return {each: digest_of(by_id[each]) if each in by_id else "" for each in answered}
 
 
 def new_note(clock: Clock, at: str, kind: str, data: object) -> Note:

@@ -9,12 +9,9 @@ run has ended, the requests that it has read are marked, so that later runs need
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointMetadata, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
 from agentgraph.errors import ThreadError
@@ -24,9 +21,10 @@ from agentgraph.journal.lines import leading_checkpoints
 from agentgraph.journal.locks import ThreadLock, ais_locked, is_locked
 from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.journal.schema import RequestData, RequestKind
-from agentgraph.journal.thread_config import config_of
 from agentgraph.journal.thread_saver import ThreadSaver
 
+_SOURCE = "update"
+"""The source of their checkpoints: in their namespace are the records of named turns, too."""
 _READ = "read"
 """The channel of the write that marks a request."""
 _MARKER = "00000000-0000-0000-0000-000000000000"
@@ -77,27 +75,19 @@ async def put_request(
     request_id: str = "",
 ) -> Request:
     """Save a request, and return it."""
-    checkpoint = empty_checkpoint()
-    checkpoint["id"], checkpoint["ts"] = request_id or new_id(), datetime.now(UTC).isoformat()
     data = RequestData(kind=kind, reason=reason, messages=[*messages])
-    checkpoint["channel_values"] = {**data}
-    own_version = f"1.{checkpoint['id']}"  # some savers keep one value for each version of a channel
-    checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], own_version)
-    config = config_of(saver.checked_id, REQUESTS)
-    metadata = cast(CheckpointMetadata, {"source": "update", "step": 1, "parents": {}})
-    named: RunnableConfig = await saver.put(config, Saved(config, checkpoint, metadata))
-    return _request(Saved(named, checkpoint, metadata))
+    return _request(await saver.put_beside(_SOURCE, request_id or new_id(), {**data}))
 
 
 async def newest_request(saver: ThreadSaver) -> str | None:
     """Return the id of the last request for a thread; None if there was none."""
     saved = await saver.checkpoint(REQUESTS)
-    return saved.id if saved else None
+    return saved.id if saved and saved.metadata.get("source") == _SOURCE else None
 
 
 async def requests(saver: ThreadSaver) -> list[Request]:
     """Return the requests for a thread that are not marked as read, in the order of their times."""
-    every = await saver.checkpoints(REQUESTS)
+    every = await saver.beside(_SOURCE)
     return sorted((each for each in map(_request, every) if not each.is_read), key=lambda r: r.id)
 
 

@@ -16,7 +16,8 @@ tables the data that a saver returns.
     QUESTIONS               SavedQuestions                           a rewind
     RECORD                  QuestionRecord                           runs on savers that are not known
 
-A request for a run is a separate checkpoint, whose state is RequestData.
+A request for a run is a separate checkpoint, whose state is RequestData. So is the record of a turn
+that a caller has named: its state is TurnData, and its outcome, a write, is TurnOutcome.
 
 Times that give an order are whole microseconds since 1970 (`graph/stamps.py: now`); `seconds` makes
 seconds of them, for people. `FORMAT`, the version of all of it, begins the fingerprint of the tree in
@@ -91,6 +92,8 @@ __all__ = [
     "Stamp",
     "StateCopy",
     "TaskResult",
+    "TurnData",
+    "TurnOutcome",
     "UnendedCall",
     "UnsavedCall",
     "Write",
@@ -100,12 +103,13 @@ NOTES = "agentgraph_notes"
 """The channel under which the runner saves its notes."""
 
 RESUMED = "resumed"
-"""The kind of the note that a run resumed a step. Its data: the ids of the questions it answers."""
+"""The kind of the note that a run resumed a step. Its data: the ids of the questions it answers, each
+with a digest of its answer; of a rewind, and from before there were digests, the ids alone."""
 RECEIVED = "heard"
 """The kind of the note up to where the events of a run were received. Its data: `Received`."""
 STOPPED = "stopped"
 """The kind of the note that a run was stopped between steps: all of its events are saved, or discarded.
-"""
+Its data: the reason that was given; None from before reasons were saved."""
 DISCARDED = "voided"
 """The kind of the note of the events that a run discarded, for followers. Its data: `Discarded`."""
 REWOUND = "rewound"
@@ -187,6 +191,24 @@ class RequestData(TypedDict):
     messages: list[BaseMessage]
 
 
+class TurnData(TypedDict):
+    """A turn that its caller has named: the state of a checkpoint in the namespace of the requests."""
+
+    turn: str
+    """The name."""
+    message: str
+    """The id of the last message of its input, by which it is found on the lines of the thread."""
+    digest: str
+    """A digest of the input, to compare another call with."""
+
+
+class TurnOutcome(TypedDict):
+    """The outcome of a named turn that ended."""
+
+    answers: dict[str, str]
+    """A digest of each answer that it got, by the id of the question."""
+
+
 Result = Annotated[LaneResult | CallResult | UnendedCall | Items | TaskResult, Field(discriminator=TAG)]
 """The results that tasks save, distinguished by a tag. Tasks that functions of users run save other
 things.
@@ -203,9 +225,9 @@ DATA: Mapping[str, Any] = {
     "discarded": list[str],
     "error": str,
     ANSWERED: SavedAnswer,
-    RESUMED: list[str],
+    RESUMED: list[str] | dict[str, str],
     RECEIVED: Received,
-    STOPPED: None,
+    STOPPED: str | None,
     DISCARDED: Discarded,
     REWOUND: Rewound,
     CHANGED: Outline,

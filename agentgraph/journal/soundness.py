@@ -52,6 +52,7 @@ from agentgraph.journal.schema import (
     VALUES,
     Outline,
     RequestData,
+    TurnData,
 )
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import reason, shown
@@ -106,6 +107,7 @@ _NAMES: Mapping[str, str] = {
     RETURN: "the result of a task",
     NOTES: "a note of a run",
     "request": "a request for a run",
+    "turn": "the record of a turn",
 }
 """The names in errors of the parts of a checkpoint, and of the channels."""
 _CHANNEL_AND_VALUE = itemgetter(1, 2)
@@ -164,7 +166,7 @@ def check_sound(tree: Tree, saved: Saved) -> None:
     Raises:
         UnreadableError: It is malformed.
     """
-    parts, versions, channels, request = _validators()
+    parts, versions, channels, beside = _validators()
     checkpoint, writes = saved.checkpoint, saved.pending_writes
     try:
         parts.validate_python(
@@ -174,7 +176,8 @@ def check_sound(tree: Tree, saved: Saved) -> None:
         versions.validate_python([{"versions": every}])
         datetime.fromisoformat(checkpoint["ts"])
         if saved.namespace == REQUESTS:
-            request.validate_python([{"request": checkpoint["channel_values"]}])
+            name = "turn" if "turn" in checkpoint["channel_values"] else "request"
+            beside.validate_python([{name: checkpoint["channel_values"]}])
         elif not (saved.namespace and tree.is_foreign(parts_of(saved.namespace))):
             channels.validate_python([_by_channel(saved)])
     except ValidationError as error:
@@ -346,11 +349,12 @@ def _validators() -> tuple[SchemaValidator, ...]:
     channels = {name: _list_of(_form(shape)) for name, shape in CHANNELS.items()}
     channels[MESSAGES] = _list_of(Annotated[message, Field(union_mode="left_to_right")])
     channels[VALUES] = list[dict[str, Any]]
+    beside = {"request": _form(RequestData), "turn": _form(TurnData)}
     return (
         _validator(_Parts),
         _validator(TypedDict("versions", {"versions": _Versions})),  # type: ignore[operator]
         _validator(TypedDict("channels", channels, total=False)),  # type: ignore[operator]
-        _validator(TypedDict("requests", {"request": _form(RequestData)})),  # type: ignore[operator]
+        _validator(TypedDict("beside", beside, total=False)),  # type: ignore[operator]
     )
 
 

@@ -6,13 +6,14 @@ writes threads. An error of a saver becomes a `SaverError`, and its results have
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple, empty_checkpoint
 from langgraph.types import StateSnapshot
 
 from agentgraph.errors import AgentGraphError
@@ -226,6 +227,32 @@ class ThreadSaver:
         """Return the checkpoints of the root at which the last turns begin (of all lines)."""
         config = config_of(self.checked_id, "")
         return self._listed(config, filter={"source": "input"}, limit=limit)
+
+    def beside(self, source: str) -> Calls[list[Saved]]:
+        """Return the checkpoints of the thread that are not of its graph, newest first.
+
+        Args:
+            source: The source of requests, or that of the records of named turns.
+        """
+        return self._listed(config_of(self.checked_id, REQUESTS), filter={"source": source})
+
+    async def put_beside(self, source: str, checkpoint_id: str, values: Mapping[str, object]) -> Saved:
+        """Save something with the thread that is not of its graph, and return it.
+
+        Args:
+            source: As in `beside`.
+            checkpoint_id: Its id; of two with one id the later one counts.
+            values: Its state.
+        """
+        checkpoint = empty_checkpoint()
+        checkpoint["id"], checkpoint["ts"] = checkpoint_id, datetime.now(UTC).isoformat()
+        checkpoint["channel_values"] = {**values}
+        own_version = f"1.{checkpoint_id}"  # some savers keep one value for each version of a channel
+        checkpoint["channel_versions"] = dict.fromkeys(values, own_version)
+        config = config_of(self.checked_id, REQUESTS)
+        metadata = cast(CheckpointMetadata, {"source": source, "step": 1, "parents": {}})
+        named = await self.put(config, Saved(config, checkpoint, metadata))
+        return Saved(named, checkpoint, metadata)
 
     async def forks(self) -> list[Saved]:
         """Return the checkpoints of the root at which a line may begin: of rewinds, forks and edits."""

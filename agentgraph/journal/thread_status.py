@@ -2,8 +2,15 @@
 
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import number_of
+from agentgraph.journal.entries import last_note
 from agentgraph.journal.saved import Saved, error_in, is_stop
+from agentgraph.journal.schema import RESUMED, STOPPED
 from agentgraph.journal.states import STATUS, State, Status
+
+DEFAULT_REASON = "stopped"
+"""Why a person stopped a run, if nothing was said."""
+CLOSED = "the runner was closed"
+"""Why a run was stopped that no person stopped."""
 
 
 def status_at(saved: Saved, *, asks: bool, is_running: bool) -> Status:
@@ -28,6 +35,14 @@ def ended_status(saved: Saved) -> str:
     status = status_at(saved, asks=True, is_running=False)
     has_asked = any(INTERRUPT in writes for writes in saved.writes.values())
     return status if status != STATUS[State.ASKS] or has_asked else ""
+
+
+def stop_reason_at(saved: Saved) -> str | None:
+    """Return why a person stopped the run that was last at a checkpoint; None if none did."""
+    last = last_note(saved, RESUMED, STOPPED)
+    if last is None or last.kind != STOPPED or last.data == CLOSED:
+        return None
+    return last.data or DEFAULT_REASON
 
 
 def _has_failed(saved: Saved) -> bool:

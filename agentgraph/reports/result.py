@@ -1,20 +1,24 @@
 """The result of a run, as `invoke` returns it, with the used tokens."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from agentgraph.agents.habits.names import hints_names
+from agentgraph.errors import TurnFailedError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.nodes.spending import Counts
-from agentgraph.graph.stamps import speaker_at
+from agentgraph.graph.stamps import Note, speaker_at
+from agentgraph.journal.entries import answers_of
 from agentgraph.journal.pending import pending
 from agentgraph.journal.replay import last_answer
 from agentgraph.journal.spent import Spent, counts_at, spent_in
 from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.thread_status import status_at, stop_reason_at
+from agentgraph.journal.turn_lines import TurnLine
 from agentgraph.reports.message_order import order_in_tree
 from agentgraph.tree.places import Tree
 
@@ -66,7 +70,9 @@ class Result:
             the model, by a tool that ended the agent, or by middleware.
         counts: Counted usage of the turn's limits; see `spent`.
         error: The exception of a failed variant of `fork_many`; `invoke` raises it instead.
-        is_stopped: Whether `Runner.stop` ended the run before the end of the turn.
+        is_stopped: Whether the run has ended before the end of the turn, by `Runner.stop` or, of a
+            result that is read from the saver, in any other way.
+        stop_reason: The reason that was passed to `Runner.stop`; None if no person stopped it.
         order: The indexes of the events that are messages of agents, in the order of the tree.
     """
 
@@ -79,6 +85,7 @@ class Result:
     error: Any = None
     is_stopped: bool = False
     order: Sequence[int] = field(default=(), repr=False)
+    stop_reason: str | None = None
 
     @property
     def status(self) -> Literal["done", "paused", "failed", "stopped"]:
@@ -123,24 +130,72 @@ async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
     questions = await pending(saver) if asked else []
     snapshot = await saver.state()
     state, is_stopped = snapshot.values, bool(snapshot.next)
-    values, counts = state.get("values", {}), state.get("position", {}).get("spent", {})
+    counts, reason = state.get("position", {}).get("spent", {}), None
     if questions:
         counts = await counts_at(saver, await saver.checkpoint())
-    output, schemas = None, _output_schemas(saver.tree)
-    if schemas and (answer := await last_answer(saver)):
+    elif is_stopped and (head := await saver.checkpoint()) is not None:
+        reason = stop_reason_at(head)
+    answer = await last_answer(saver) if _output_schemas(saver.tree) else None
+    return replace(
+        _result(saver, events, state, answer),
+        pending=tuple(questions),
+        counts=counts,
+        is_stopped=is_stopped,
+        stop_reason=reason,
+    )
+
+
+async def result_of(saver: ThreadSaver, turn: TurnLine) -> Result:
+    """Return the result of a turn from what is saved alone: with all of its events.
+
+    That of the last turn has an error if it failed; an older one that did not end is "stopped".
+    """
+    events, end = turn.events(saver), turn.roots[0]
+    if turn.is_last:
+        last = await result(saver, events)
+        has_failed = status_at(end, asks=bool(last.pending), is_running=False) == "failed"
+        return replace(last, error=_failure(saver, events)) if has_failed else last
+    state = (await saver.state("", end.id)).values
+    answers = [each for each in answers_of(turn.story.lanes) if each.order]
+    own = [each for each in answers if each.order and each.order.turn == turn.number]
+    return replace(
+        _result(saver, events, state, own[-1] if own else None),
+        counts=state.get("position", {}).get("spent", {}),
+        is_stopped=end.next_node is not None,
+    )
+
+
+def _result(
+    saver: ThreadSaver, events: Sequence[AgentEvent], state: Mapping[str, Any], answer: Note | None
+) -> Result:
+    """Return a result without the status of its turn.
+
+    Args:
+        saver: The thread.
+        events: The events.
+        state: LangGraph's state.
+        answer: The note of the last structured answer; None if there is none.
+    """
+    output = None
+    if answer is not None:
         from agentgraph.graph.chat.output import answer_format_of, restored
 
-        output = restored(answer_format_of(schemas.get(speaker_at(answer.address))), answer.data)
+        schema = _output_schemas(saver.tree).get(speaker_at(answer.address))
+        output = restored(answer_format_of(schema), answer.data)
     return Result(
         saver.thread_id,
         tuple(events),
-        tuple(questions),
-        values,
-        output,
-        counts,
-        is_stopped=is_stopped,
+        values=state.get("values", {}),
+        output=output,
         order=order_in_tree(saver.tree, events),
     )
+
+
+def _failure(saver: ThreadSaver, events: Sequence[AgentEvent]) -> TurnFailedError:
+    failed = next((each for each in reversed(events) if each.kind == "error"), None)
+    if failed is None:
+        return TurnFailedError(saver.thread_id, saver.tree.root.name, "its last run failed")
+    return TurnFailedError(saver.thread_id, failed.address, failed.error or "")
 
 
 def _output_schemas(tree: Tree) -> dict[str, object]:

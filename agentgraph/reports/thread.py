@@ -26,7 +26,8 @@ from agentgraph.journal.spent import Spent, counts_at, spent_in
 from agentgraph.journal.states import Status
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.journal.thread_status import status_at
+from agentgraph.journal.thread_status import status_at, stop_reason_at
+from agentgraph.journal.turn_lines import input_at
 from agentgraph.reports.result import Usage, usage_of
 from agentgraph.tree.places import Tree
 
@@ -90,6 +91,8 @@ class Thread:
         pending: The open questions, in the order of the tree.
         lines: The history lines: the current one, then older ones from rewinds or forks, latest first.
         queued: The sent messages that no agent has read; they start the next turn.
+        stop_reason: The reason that was passed to `Runner.stop`, if a person stopped it; None for other
+            threads, also for one whose process died.
     """
 
     thread_id: str
@@ -100,6 +103,7 @@ class Thread:
     pending: Sequence[Interrupt] = ()
     lines: Sequence[Line] = field(default=(), repr=False)
     queued: Sequence[BaseMessage] = ()
+    stop_reason: str | None = None
 
     @property
     def usage(self) -> Usage:
@@ -167,7 +171,8 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     turns = _turns(story, messages, events, await counts_at(saver, saved))
     status = status_at(saved, asks=bool(questions), is_running=is_running)
     lines = lines_of(saver.tree, [*roots.values()])
-    return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
+    reason = stop_reason_at(saved) if status == "stopped" else None
+    return Thread(thread_id, status, values, messages, turns, questions, lines, queued, reason)
 
 
 def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
@@ -212,7 +217,7 @@ def _turns(
     turns: list[Turn] = []
     line = [*story.roots.values()][::-1]
     for saved, next_ in zip_longest(line, line[1:]):
-        turn_input = None if next_ and next_.begins_turn else _input(saved)
+        turn_input = None if next_ and next_.begins_turn else input_at(saved)
         if turn_input is None:
             continue
         if turns:
@@ -227,12 +232,3 @@ def _turns(
 def _spent_before(saved: Saved) -> Counts:
     position: Position | None = saved.checkpoint["channel_values"].get("position")
     return position.get("spent", {}) if position else {}
-
-
-def _input(saved: Saved) -> list[BaseMessage] | None:
-    """Return the messages of the input after a checkpoint; None if no turn starts there."""
-    for writes in saved.writes.values():
-        if "outline" in (writes.get("position") or {}):
-            return list(writes.get("messages") or ())
-    begun = saved.turn_input
-    return None if begun is None else list(begun["messages"])

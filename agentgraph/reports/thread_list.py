@@ -19,7 +19,7 @@ from agentgraph.journal.states import ListedStatus, Status
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.journal.thread_pages import ThreadPages
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.journal.thread_status import status_at
+from agentgraph.journal.thread_status import status_at, stop_reason_at
 from agentgraph.safe_repr import reason, shown
 
 _PAGE = 500
@@ -40,6 +40,8 @@ class ThreadSummary:
         error: The reason that the thread is unreadable, and a fix; None for other threads.
         began: Time of the first saved step, in seconds since 1970; 0 if unknown. A copy has the start
             time of its original.
+        stop_reason: The reason that was passed to `Runner.stop`, if a person stopped it; None for other
+            threads, also for one whose process died.
     """
 
     thread_id: str
@@ -47,6 +49,7 @@ class ThreadSummary:
     updated: float
     error: str | None = None
     began: float = 0.0
+    stop_reason: str | None = None
 
 
 class Listing(NamedTuple):
@@ -165,7 +168,7 @@ async def status_of(saver: ThreadSaver) -> Status:
     if await saver.checkpoint() is None:
         return "running" if await saver.is_running() else "new"
     stored = await _stored_status(saver)
-    return stored[0] if stored else "new"
+    return stored.status if stored else "new"
 
 
 async def _listed(saver: ThreadSaver, began: float) -> ThreadSummary | None:
@@ -176,10 +179,18 @@ async def _listed(saver: ThreadSaver, began: float) -> ThreadSummary | None:
         if not is_unreadable(error):
             raise
         return ThreadSummary(saver.thread_id, "unreadable", 0.0, reason(error), began)
-    return ThreadSummary(saver.thread_id, *stored, began=began) if stored else None
+    if stored is None:
+        return None
+    return ThreadSummary(saver.thread_id, stored.status, stored.time, None, began, stored.stop_reason)
 
 
-async def _stored_status(saver: ThreadSaver) -> tuple[Status, float] | None:
+class _Stored(NamedTuple):
+    status: Status
+    time: float
+    stop_reason: str | None
+
+
+async def _stored_status(saver: ThreadSaver) -> _Stored | None:
     """Return the status of a thread, and the time of its latest step; None without steps."""
     is_running = await saver.is_running()
     saved = await saver.checkpoint()
@@ -190,7 +201,8 @@ async def _stored_status(saver: ThreadSaver) -> tuple[Status, float] | None:
         asks = bool(await pending_at(saver, saved))
     except ThreadError:  # another tree ran the thread, or it is an incomplete copy
         asks = any(INTERRUPT in writes for writes in saved.writes.values())
-    return status_at(saved, asks=asks, is_running=is_running), saved.time
+    status = status_at(saved, asks=asks, is_running=is_running)
+    return _Stored(status, saved.time, stop_reason_at(saved) if status == "stopped" else None)
 
 
 async def delete(saver: ThreadSaver) -> None:

@@ -8,6 +8,7 @@ from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.journal.answers import UNANSWERED
+from agentgraph.journal.turn_records import TurnRecord
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for, thread_in
 from agentgraph.threads.rewinds.rewinding import RewindArguments
@@ -17,13 +18,15 @@ from agentgraph.threads.turns import Input
 class NewTurn(NamedTuple):
     """A run that begins a turn: the input, values, and whether pending questions are dropped.
 
-    And the request whose turn it is, if the input had to wait: then that has the messages.
+    And the request whose turn it is, if the input had to wait: then that has the messages. And the
+    record of the turn, if its caller has named it.
     """
 
     messages: Input
     values: Mapping[str, object] | None = None
     drop_pending: bool = False
     request: str | None = None
+    record: TurnRecord | None = None
 
 
 class Resume(NamedTuple):
@@ -33,7 +36,26 @@ class Resume(NamedTuple):
     values: Mapping[str, object] | None = None
 
 
-Begin = NewTurn | Resume | RewindArguments
+class Advance(NamedTuple):
+    """A run that brings a turn further, as far as the state of the thread allows.
+
+    Attributes:
+        messages: The input of the turn; None if it has begun.
+        turn_id: The caller's name of the turn; None for the last turn of the thread.
+        answers: Answers to questions of the turn, by id or address.
+        values: Values to write before the turn.
+        has_waited: Whether the caller waited for the run of another one on the thread: what came of
+            that run is not run again.
+    """
+
+    messages: Input | None
+    turn_id: str | None
+    answers: Mapping[str, object]
+    values: Mapping[str, object] | None
+    has_waited: bool = False
+
+
+Begin = NewTurn | Resume | RewindArguments | Advance
 """How a run begins."""
 
 

@@ -28,12 +28,14 @@ from agentgraph.journal.savers.opening import saver_fault
 from agentgraph.journal.soundness import P, Reads, T, check_sound, checked_read
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.turn_records import put_turn
 from agentgraph.safe_repr import nearest, shown
-from agentgraph.threads.begin import Begin, NewTurn
+from agentgraph.threads.begin import Advance, Begin, NewTurn
 from agentgraph.threads.config import check_config, context_as, merged
 from agentgraph.threads.live.active_run import ActiveRun
 from agentgraph.threads.live.following import AsyncFollow, Follow, Following, check_follow, followed
 from agentgraph.threads.live.watcher import watch
+from agentgraph.threads.next_begin import check_new, next_begin
 from agentgraph.threads.rewinds.kept_states import put_missing_states
 from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, new_line
 from agentgraph.threads.runs import AsyncRun, Driver, Execution, PartHook, ResumePaused, Run
@@ -166,8 +168,13 @@ class Engine:
         engine, thread = await self.for_thread(thread)
         if engine is not self:
             return await engine._execution(thread, begin, how, active_run, mode)
+        if isinstance(begin, Advance):
+            needed = await checked_read(next_begin, thread, begin)
+            if needed is None:
+                return Execution(thread, self._guarded(thread), how.on_part, active_run)
+            begin = needed
         if (named := cast(RootGraph, self.graph).named).unmade:
-            await named.make()  # before anything is read or saved
+            await named.make()  # before anything of a run is read or saved
         is_turn, own = isinstance(begin, NewTurn), getattr(begin, "request", None)
         await checked_read(active_run.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, RewindArguments):
@@ -176,7 +183,10 @@ class Engine:
         graph_input: object
         if isinstance(begin, NewTurn):
             waiting, given = active_run.waiting, begin[:3]
-            graph_input = await checked_read(new_turn, thread, head, *given, waiting)
+            turn_input = await checked_read(new_turn, thread, head, *given, waiting)
+            if begin.record is not None:
+                check_new(thread, begin.record, turn_input["messages"])
+            graph_input = turn_input
         else:
             graph_input = await checked_read(resumption, thread, head, *begin)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
@@ -193,6 +203,8 @@ class Engine:
         graph_input = resumed.rest if resumed else graph_input
         stream = self._stream(execution, graph_input, on, how, saver, mode)
         execution.begin(stream, on, [*resumed.answers.values()] if resumed else [])
+        if isinstance(begin, NewTurn) and begin.record is not None:
+            await checked_read(put_turn, thread, begin.record)
         if how.later:
             execution.resume_paused = self._answer_later(thread, dict(how.later), how, saver, mode)
         return execution

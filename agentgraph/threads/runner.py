@@ -26,8 +26,9 @@ from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.event_parts import Part, replayed, replayed_next
 from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.thread_index import Scalar
-from agentgraph.journal.states import ListedStatus
+from agentgraph.journal.states import ListedStatus, Status
 from agentgraph.journal.steps import Visit
+from agentgraph.journal.thread_status import CLOSED, DEFAULT_REASON
 from agentgraph.reports.activations import ActivationReport, activation
 from agentgraph.reports.comparison import Difference, Lines, compared
 from agentgraph.reports.result import Result, result
@@ -36,6 +37,7 @@ from agentgraph.reports.thread_list import Listing, ThreadSummary, delete, statu
 from agentgraph.reports.timeline import Timeline, timeline
 from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown
+from agentgraph.threads.advancing import aadvance, advance, result_at, waited, wanted_of
 from agentgraph.threads.begin import Begin, NewTurn, Resume, beginning, resumed
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, Former, RunOptions
@@ -344,6 +346,113 @@ class Runner(metaclass=HintsNames):
         with engine.run(begin, thread, options) as run:
             events = list(run)
         return engine.read(result, thread, events)
+
+    def advance(
+        self,
+        thread_id: str,
+        messages: Input | None = None,
+        *,
+        turn_id: str | None = None,
+        answers: object = UNANSWERED,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
+        config: RunnableConfig | None = None,
+        limits: Limits | None = None,
+        wait: bool = True,
+    ) -> Result:
+        """Bring a turn as far as it can go now: a call that is safe to repeat.
+
+        >>> runner = Runner(sequential("report", [function_agent("writer", lambda ctx: "A draft."),
+        ...     human("boss", "Print it?")]))
+        >>> result = runner.advance("monday", "Go.", turn_id="order 17")
+        >>> result.status, result.text
+        ('paused', 'A draft.')
+        >>> answers = {result.pending[0].id: "yes"}
+        >>> [runner.advance("monday", "Go.", turn_id="order 17", answers=answers).status for _ in "12"]
+        ['done', 'done']
+
+        An engine, a queue that delivers twice or a web handler that is tried again calls with the same
+        arguments, from any process, and nothing happens twice. The effect depends on the turn:
+
+        - It has not begun: it begins, if the turn before has ended.
+        - Another run is active on the thread: the call waits for its end, then looks again. If that
+          run failed, the call raises, and does not run it again.
+        - It waits for answers: it continues with those to open questions, or nothing runs.
+        - Its process died, its caller left it, or it failed: it continues.
+        - A person stopped it (`stop`), or it has ended: nothing runs.
+
+        Args:
+            thread_id: The thread; a new one begins.
+            messages: The input of the turn, as in `run`; it may be left out once the turn has begun.
+            turn_id: Your name of the turn, the same at each call. Without one it is the last turn of
+                the thread, and `messages` are rejected.
+            answers: Answers to questions of the turn: a dict by the ids of the questions, or by their
+                addresses. An answered question takes the same answer again.
+            values: Values to write before the turn, as in `run`.
+            context: LangGraph's runtime context, as in `run`.
+            config: LangGraph's config, as in `run`.
+            limits: The limits of the turn, as in `run`.
+            wait: Whether to wait for another run on the thread.
+
+        Returns:
+            The result of the turn, with all of its events; of an older turn, as it was then.
+
+        Raises:
+            Exception: An agent failed; the next call continues there.
+            TurnFailedError: The run that it waited for failed.
+            TurnOpenError: The turn has not begun, and the one before was stopped or failed.
+            PendingInterruptError: The turn has not begun, and the one before waits for answers.
+            UnknownInterruptError: An answer to what the turn has not asked, or another answer than the
+                one that was taken.
+            UnknownThreadError: Without `turn_id`, and the saver has no such thread.
+            ThreadError: The turn has begun with other messages or values, or has not begun and no
+                messages are passed.
+            ThreadBusyError: Another run is active, and `wait` is false; or the caller is inside that
+                run, or on an event loop: there `await aadvance(...)`.
+            AgentGraphError: As in `run` and `resume`.
+        """
+        wanted = wanted_of(messages, turn_id, answers, values)
+        options = RunOptions(False, limits, config, context, values=values)
+        return advance(self.engine, thread_id, wanted, options, wait=wait)
+
+    def wait(self, thread_id: str, timeout: float | None = None) -> Status:
+        """Wait until no run is active on a thread, in any process that shares its database.
+
+        Args:
+            thread_id: The thread.
+            timeout: For how long, in seconds; None for as long as it takes.
+
+        Returns:
+            The status of the thread then.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread, and nothing runs on it.
+            ThreadBusyError: The run has not ended in time.
+        """
+        return self.engine.read(waited, thread_id, timeout)
+
+    def result(self, thread_id: str, turn: int | None = None) -> Result:
+        """Return the result of a turn from the saver, with all of its events.
+
+        >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
+        >>> _ = runner.invoke("Go.", thread_id="monday")
+        >>> runner.result("monday").text
+        'A draft.'
+
+        Args:
+            thread_id: The thread.
+            turn: The number of the turn, from 0; by default the last one.
+
+        Returns:
+            The result. If the last run of the turn failed, its `error` says so.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            ThreadError: The thread has no such turn.
+            ThreadBusyError: A run is active in that turn.
+            TreeChangedError: The thread was run by a tree of another shape.
+        """
+        return self.engine.read(result_at, thread_id, turn)
 
     def visits(self, thread_id: str) -> list[Visit]:
         """Return every agent step on the thread's current history line, in order.
@@ -719,7 +828,7 @@ class Runner(metaclass=HintsNames):
             plan.engine.read(plan.engine.locked, plan.thread_id, put)
         return run_all(several, max_concurrency)
 
-    def stop(self, thread_id: str, reason: str = "stopped") -> None:
+    def stop(self, thread_id: str, reason: str = DEFAULT_REASON) -> None:
         """Have the run on a thread end before the next step of each of its lanes.
 
         The run ends without an error, after the active work in its steps; its thread is "stopped", and
@@ -888,7 +997,7 @@ class Runner(metaclass=HintsNames):
             close()
 
     def _stop_one(self, thread_id: str) -> None:
-        stop_here(self.saver, thread_id, "the runner was closed")
+        stop_here(self.saver, thread_id, CLOSED)
 
     def __enter__(self) -> Self:
         return self
@@ -968,6 +1077,32 @@ class Runner(metaclass=HintsNames):
         async with engine.arun(begin, thread, options) as run:
             events = [event async for event in run]
         return await engine.aread(result, thread, events)
+
+    async def aadvance(
+        self,
+        thread_id: str,
+        messages: Input | None = None,
+        *,
+        turn_id: str | None = None,
+        answers: object = UNANSWERED,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
+        config: RunnableConfig | None = None,
+        limits: Limits | None = None,
+        wait: bool = True,
+    ) -> Result:
+        """Bring a turn as far as it can go now, as `advance` does, asynchronously."""
+        wanted = wanted_of(messages, turn_id, answers, values)
+        options = RunOptions(False, limits, config, context, values=values)
+        return await aadvance(self.engine, thread_id, wanted, options, wait=wait)
+
+    async def await_(self, thread_id: str, timeout: float | None = None) -> Status:
+        """Wait until no run is active on a thread, as `wait` does, asynchronously."""
+        return await self.engine.aread(waited, thread_id, timeout)
+
+    async def aresult(self, thread_id: str, turn: int | None = None) -> Result:
+        """Return the result of a turn from the saver, as `result` does, asynchronously."""
+        return await self.engine.aread(result_at, thread_id, turn)
 
     async def avisits(self, thread_id: str) -> list[Visit]:
         """Return every agent step on a thread, as `visits` does."""
@@ -1152,7 +1287,7 @@ class Runner(metaclass=HintsNames):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def astop(self, thread_id: str, reason: str = "stopped") -> None:
+    async def astop(self, thread_id: str, reason: str = DEFAULT_REASON) -> None:
         """Have the run on a thread end before its next steps, as `stop` does."""
         if not stop_here(self.saver, thread_id, reason):
             await self.engine.aread(stop, thread_id, reason)

@@ -94,7 +94,7 @@ class Execution:
 
     stream: object
     run_id: object = None
-    _has_stopped = _is_paused = False
+    _has_begun = _has_stopped = _is_paused = False
     _log: RunLog | None = None
     _continuation: Continuation
     _answers: Sequence[TaskWrite]
@@ -115,7 +115,8 @@ class Execution:
             saver: The saver of the run.
             on_part: Called with each part of the stream before it is translated.
             active_run: How the rest of the process reaches the run.
-            enter: Begins it when its first event is asked for; else it has been begun.
+            enter: Begins it when its first event is asked for; else it has been begun, or has nothing
+                to run.
             origin: How it begins, for the log.
         """
         self._thread, self._saver, self._on_part, self._enter = thread, saver, on_part, enter
@@ -154,6 +155,7 @@ class Execution:
             answers: The answers to save before it runs.
         """
         self.stream, self._continuation, self._answers = stream, on, answers
+        self._has_begun = True
         self._feed.base = max(self._feed.base, on.begin.number)
 
     def delivered(self, event: AgentEvent) -> None:
@@ -175,6 +177,8 @@ class Execution:
     def _events(self) -> RunGenerator:
         if self._enter is not None:
             yield from awaiting(self._enter(self))
+        if not self._has_begun:
+            return
         with logged(self) as self._log:
             yield from self._until_pause()
             while (
@@ -223,9 +227,8 @@ class Execution:
                 yield from awaiting(self._save_discarded())
                 if self.metadata and on.checkpoint is not None and self.received is not None:
                     yield from awaiting(save_metadata(self._thread, self.metadata))
-                yield from awaiting(
-                    save_received(self._thread, self.received, is_stopped=self._has_stopped)
-                )
+                reason = self.active_run.stop_reason if self._has_stopped else None
+                yield from awaiting(save_received(self._thread, self.received, stop_reason=reason))
                 yield from awaiting(self.active_run.mark_requests(self._thread))
             except Exception as error:  # without the marks the next run reads and replays more
                 if is_of_a_handler(error):

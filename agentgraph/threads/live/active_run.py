@@ -79,7 +79,8 @@ class ActiveRun:
         thread: The thread; None until what was requested before has been read.
         feed: The events that it sends to followers.
         released: Done when its thread is unlocked.
-        is_stopped: Whether it was asked to stop: it ends before the next step of each lane.
+        stop_reason: Why it was asked to stop: it ends before the next step of each lane. None if it
+            was not.
     """
 
     def __init__(self) -> None:
@@ -88,16 +89,21 @@ class ActiveRun:
         self.waiting: Sequence[BaseMessage] = ()
         self.feed, self.released = Feed(), Future[None]()
         self.feed.base = now()
-        self.is_stopped = False
+        self.stop_reason: str | None = None
         self.began = time.time()
         self.thread: ThreadSaver | None = None
         self._requests: dict[str, Request] = {}
         self._polling: asyncio.Task[None] | None = None
         self._is_over = False
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was asked to stop."""
+        return self.stop_reason is not None
+
     def stop(self, reason: str) -> None:
         """Have it end before the next step of each lane, from any thread."""
-        self.is_stopped = True
+        self.stop_reason = reason
         self.control.request_drain(reason)
 
     async def read_requests(

@@ -13,6 +13,8 @@ from agentgraph.errors import ThreadError
 from agentgraph.journal.lines import known_thread
 from agentgraph.journal.saved import COPIED_TO, Saved, unmarked
 from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.turn_lines import message_ids
+from agentgraph.journal.turn_records import put_turn, turn_records
 from agentgraph.safe_repr import shown
 from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, line_to_copy
 
@@ -31,11 +33,17 @@ async def copy(saver: ThreadSaver, to: str, back: RewindArguments | None = None)
         AgentGraphError: As in `line_to_copy`.
     """
     await known_thread(saver)
-    new = saver.of(to)
+    new, records = saver.of(to), await turn_records(saver)
     if back is None:
         every: Sequence[Saved] = await saver.checkpoints()
     else:
         every = (await line_to_copy(saver, back)).copies
+        known = message_ids([each for each in every if not each.namespace])
+        records = [each for each in records if each.message in known]
+    if records:
+        await check_new(new, every)
+        for each in records:  # before the head, or they would be missing in a copy that was cut off
+            await put_turn(new, each)
     await put_new(new, every)
 
 

@@ -1,0 +1,101 @@
+"""The command that brings turns further, for a scheduler or a person after a crash."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+import click
+
+from agentgraph.cli.options import UserError, db_option, existing, json_object
+from agentgraph.cli.session import DONE, FAILED, PAUSED, STOPPED
+from agentgraph.cli.target import Target, takes_target
+from agentgraph.errors import ThreadBusyError, ThreadError, TreeChangedError
+from agentgraph.events.json_forms import JsonObject
+from agentgraph.journal.answers import UNANSWERED
+from agentgraph.reports.result import Result
+from agentgraph.safe_repr import error_text
+from agentgraph.show.lines import one_line, without_controls
+from agentgraph.threads.runner import Runner
+
+_CODES = {"done": DONE, "paused": PAUSED, "failed": FAILED, "stopped": STOPPED}
+"""The exit code of the command, by the status of a turn."""
+
+
+@click.command()
+@takes_target
+@click.argument("thread", metavar="[THREAD]", required=False)
+@click.option("--all", "every", is_flag=True, help="All threads whose runs died, one after the other.")
+@click.option("--turn-id", metavar="ID", help="The name of the turn; by default the last turn.")
+@click.option("--message", metavar="TEXT", help="The input of the turn, if it has not begun.")
+@click.option(
+    "--answers",
+    metavar="JSON",
+    type=json_object,
+    help="Answers by question id or address; those that were taken before change nothing.",
+)
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per thread.")
+def advance(
+    target: Target,
+    thread: str | None,
+    every: bool,
+    turn_id: str | None,
+    message: str | None,
+    answers: JsonObject | None,
+    db: str,
+    as_json: bool,
+) -> None:
+    """Bring a turn of THREAD as far as it can go now: a command that is safe to repeat.
+
+    A turn that has not begun begins, one whose process died or that failed continues, and one that
+    waits, has ended or was stopped is shown. With --all: every thread whose process died; threads
+    that a person stopped, that failed or that wait are left alone.
+    """
+    if every == (thread is not None) or (every and (turn_id or message or answers)):
+        raise UserError("name a THREAD with its options, or pass --all alone")
+    place = existing(db) if turn_id is None else db
+    with Runner(target.load(), checkpointer=place, allow=target.types()) as runner:
+        if thread is None:
+            codes = [_printed(*each, as_json=as_json) for each in _all(runner)]
+            sys.exit(FAILED if FAILED in codes else DONE)
+        given = UNANSWERED if answers is None else answers
+        came = _came(partial(runner.advance, thread, message, turn_id=turn_id, answers=given))
+        sys.exit(_printed(thread, came, as_json=as_json))
+
+
+def _all(runner: Runner) -> Iterator[tuple[str, Result | Exception]]:
+    """Yield the results, or the failures, of all threads whose runs died."""
+    for each in runner.threads("stopped"):
+        if each.stop_reason is not None:
+            continue
+        with suppress(ThreadBusyError):  # another process runs it now
+            try:
+                yield each.thread_id, _came(partial(runner.advance, each.thread_id, wait=False))
+            except TreeChangedError:
+                note = f"Skipped: thread {each.thread_id} was run by another tree."
+                click.echo(without_controls(note), err=True)
+
+
+def _came(advance: Callable[[], Result]) -> Result | Exception:
+    """Return the result of a turn, or the exception of its agent."""
+    try:
+        return advance()
+    except ThreadError:
+        raise
+    except Exception as error:
+        return error
+
+
+def _printed(thread: str, came: Result | Exception, *, as_json: bool) -> int:
+    """Print what came of a thread, and return its exit code."""
+    if isinstance(came, Result):
+        status, text = came.status, came.text
+    else:
+        status, text = "failed", f"{type(came).__name__}: {error_text(came)}"
+    row = {"thread_id": thread, "status": status, "text": text}
+    click.echo(
+        json.dumps(row) if as_json else without_controls(f"{thread}  {status}  {one_line(text)}")
+    )
+    return _CODES[status]

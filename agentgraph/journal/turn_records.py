@@ -1,0 +1,111 @@
+"""The turns of a thread that callers have named: each is found by its name, on whichever line it is.
+
+A record is a checkpoint in the namespace of the requests, under an id that is computed from the name:
+so one read finds it, however long the thread is, and any saver serves. It is saved before the turn
+begins. So that a record is there does not say that its turn has begun: that says the message on the
+thread, or the outcome in the record.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import NamedTuple, cast
+
+from langchain_core.messages import BaseMessage
+from pydantic_core import to_jsonable_python
+
+from agentgraph.graph.message_changes import with_id
+from agentgraph.journal.saved import NO_TASK, REQUESTS, Saved
+from agentgraph.journal.schema import TurnData, TurnOutcome
+from agentgraph.journal.thread_saver import ThreadSaver
+
+_SOURCE = "input"
+"""The source of their checkpoints."""
+_OUTCOME = "outcome"
+"""The channel of the write of their outcome."""
+_BYTES = 12
+"""The length of digests."""
+_VARYING = {"id", "response_metadata", "usage_metadata"}
+"""The fields of a message that differ although it says the same."""
+
+
+class TurnRecord(NamedTuple):
+    """The record of a turn that its caller has named.
+
+    Attributes:
+        turn_id: The name.
+        message: The id of the last message of its input.
+        digest: A digest of the input.
+        answers: Digests of the answers that it got, by the ids of the questions, if it has ended; None
+            if it has not, or if that was not saved.
+    """
+
+    turn_id: str
+    message: str
+    digest: str
+    answers: Mapping[str, str] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is known that the turn ended."""
+        return self.answers is not None
+
+
+async def turn_record(saver: ThreadSaver, turn_id: str) -> TurnRecord | None:
+    """Return the record of a turn; None if no turn of that name was to begin on the thread."""
+    saved = await saver.checkpoint(REQUESTS, _id_of(turn_id))
+    return None if saved is None else _record(saved)
+
+
+async def put_turn(saver: ThreadSaver, record: TurnRecord) -> None:
+    """Save the record of a turn that is about to begin."""
+    data = TurnData(turn=record.turn_id, message=record.message, digest=record.digest)
+    saved = await saver.put_beside(_SOURCE, _id_of(record.turn_id), {**data})
+    if record.answers is not None:
+        await saver.put_write(saved.config, NO_TASK, _OUTCOME, TurnOutcome(answers={**record.answers}))
+
+
+async def put_outcome(saver: ThreadSaver, record: TurnRecord, answers: Mapping[str, str]) -> None:
+    """Save that a turn ended, with digests of its answers."""
+    await put_turn(saver, record._replace(answers=answers))
+
+
+async def turn_records(saver: ThreadSaver) -> list[TurnRecord]:
+    """Return the records of a thread."""
+    return [*map(_record, await saver.beside(_SOURCE))]
+
+
+def named_input(messages: Sequence[BaseMessage], turn_id: str) -> list[BaseMessage]:
+    """Return the messages of a turn's input, with the same ids at each call."""
+    return [with_id(each, f"{turn_id} {number}") for number, each in enumerate(messages)]
+
+
+def input_digest(messages: Sequence[BaseMessage], values: Mapping[str, object] | None) -> str:
+    """Return a digest of the input of a turn; the ids of its messages do not count.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> input_digest([HumanMessage("Go.", id="1")], None) == input_digest([HumanMessage("Go.")], {})
+    True
+    """
+    return digest_of([[each.model_dump(exclude=_VARYING) for each in messages], dict(values or {})])
+
+
+def digest_of(value: object) -> str:
+    """Return a digest of plain data; what is not plain counts by its type."""
+    data = to_jsonable_python(value, by_alias=True, fallback=lambda each: type(each).__qualname__)
+    text = json.dumps(data, sort_keys=True)
+    return blake2b(text.encode(errors="backslashreplace"), digest_size=_BYTES).hexdigest()
+
+
+def _id_of(turn_id: str) -> str:
+    """Return the id of a turn's record: it is less than those of requests, which begin with a time."""
+    name = digest_of(turn_id)
+    return f"00000000-{name[:4]}-{name[4:8]}-{name[8:12]}-{name[12:]}"
+
+
+def _record(saved: Saved) -> TurnRecord:
+    data = cast(TurnData, saved.checkpoint["channel_values"])
+    writes = {channel: value for _, channel, value in saved.pending_writes or ()}
+    outcome = cast(TurnOutcome | None, writes.get(_OUTCOME))
+    answers = None if outcome is None else outcome["answers"]
+    return TurnRecord(data["turn"], data["message"], data["digest"], answers)

@@ -1,0 +1,216 @@
+"""Brings a turn as far as it can go now, in one call that is safe to repeat.
+
+An engine, a queue that delivers twice, or a web handler that is tried again makes the same call again,
+and nothing happens twice. A run begins as the state of the turn allows (`next_begin.py`). Where another
+run holds the thread, also one of another process, the caller waits for it. In each case it gets the
+result of the turn with all of its events, as they are saved.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from langgraph.types import Command
+
+from agentgraph.errors import AgentGraphError, ThreadBusyError, ThreadError
+from agentgraph.graph.outside import is_within
+from agentgraph.graph.sync_async import Call, running_loop
+from agentgraph.journal.answers import UNANSWERED
+from agentgraph.journal.lines import begun_thread, known_thread
+from agentgraph.journal.states import Status
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.turn_lines import (
+    TurnLine,
+    last_turn,
+    message_ids,
+    present_turn,
+    turn_at,
+    turn_with,
+)
+from agentgraph.journal.turn_records import put_outcome, turn_record
+from agentgraph.reports.result import Result, result_of
+from agentgraph.reports.thread_list import status_of
+from agentgraph.safe_repr import shown
+from agentgraph.threads.begin import Advance
+from agentgraph.threads.engine import Engine, RunOptions
+from agentgraph.threads.live.active_run import active_run_on
+from agentgraph.threads.turns import Input
+
+_SECONDS = 0.05
+"""How often a caller that waits looks whether the thread is free."""
+
+
+def advance(engine: Engine, thread_id: str, wanted: Advance, how: RunOptions, *, wait: bool) -> Result:
+    """Bring a turn as far as it can go now, and return its result.
+
+    Raises:
+        Exception: An agent failed.
+        TurnFailedError: The run that was waited for failed.
+        ThreadBusyError: Another run is active on the thread, and the caller does not wait, or cannot:
+            it is part of that run, or of an event loop.
+        AgentGraphError: As in `next_begin`.
+    """
+    while True:
+        try:
+            run = engine.run(wanted, thread_id, how)
+        except ThreadBusyError:
+            if not wait or running_loop() is not None or _is_inside(engine, thread_id):
+                raise
+            engine.read(until_free, thread_id)
+            wanted = wanted._replace(has_waited=True)
+            continue
+        with run:
+            for _ in run:
+                pass
+        if (found := engine.read(result_now, thread_id, wanted.turn_id)) is not None:
+            return _returned(found)
+
+
+async def aadvance(
+    engine: Engine, thread_id: str, wanted: Advance, how: RunOptions, *, wait: bool
+) -> Result:
+    """Bring a turn as far as it can go now, as `advance` does."""
+    while True:
+        try:
+            run = await engine.arun(wanted, thread_id, how)
+        except ThreadBusyError:
+            if not wait or _is_inside(engine, thread_id):
+                raise
+            await engine.aread(until_free, thread_id)
+            wanted = wanted._replace(has_waited=True)
+            continue
+        async with run:
+            async for _ in run:
+                pass
+        if (found := await engine.aread(result_now, thread_id, wanted.turn_id)) is not None:
+            return _returned(found)
+
+
+def wanted_of(
+    messages: Input | None,
+    turn_id: str | None,
+    answers: object,
+    values: Mapping[str, object] | None,
+) -> Advance:
+    """Return the arguments of `advance`, checked.
+
+    Raises:
+        AgentGraphError: A repeated call would not be safe: the input of no named turn, or an answer to
+            no named question.
+    """
+    if turn_id is None and (messages is not None or values is not None):
+        raise AgentGraphError(
+            "advance() needs a turn_id for messages and values, or a repeated call would begin "
+            "another turn; name the turn, such as turn_id='order-17'"
+        )
+    if turn_id is not None and (not isinstance(turn_id, str) or not turn_id):
+        raise AgentGraphError(f"turn_id={shown(turn_id)} is not a non-empty string; name the turn")
+    if isinstance(messages, Command):
+        raise AgentGraphError("advance() takes answers as answers={question_id: answer}, not a Command")
+    if answers is not UNANSWERED and not isinstance(answers, Mapping):
+        raise AgentGraphError(
+            f"answers={shown(answers)} names no question, and a repeated call could answer the next "
+            "one; pass {question.id: answer}"
+        )
+    given: Mapping[str, object] = answers if isinstance(answers, Mapping) else {}
+    return Advance(messages, turn_id, given, values)
+
+
+def _returned(found: Result) -> Result:
+    if found.error is not None:
+        raise found.error
+    return found
+
+
+def _is_inside(engine: Engine, thread_id: str) -> bool:
+    """Return whether this code is part of the run on a thread, which it cannot wait for."""
+    run = active_run_on(engine.saver, thread_id)
+    return run is not None and is_within(run.control)
+
+
+async def until_free(saver: ThreadSaver, timeout: float | None = None) -> bool:
+    """Wait until no run is active on a thread; return whether that came in time.
+
+    Args:
+        saver: The thread.
+        timeout: For how long, in seconds; None for as long as it takes.
+    """
+    until = None if timeout is None else time.monotonic() + timeout
+    while await saver.is_running():
+        if until is not None and time.monotonic() >= until:
+            return False
+        await Call(time.sleep, asyncio.sleep, (_SECONDS,))
+    return True
+
+
+async def waited(saver: ThreadSaver, timeout: float | None) -> Status:
+    """Wait until no run is active on a thread, and return its status.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+        ThreadBusyError: The run has not ended in time.
+    """
+    await begun_thread(saver)
+    if not await until_free(saver, timeout):
+        raise ThreadBusyError(
+            f"thread {shown(saver.thread_id)} is still busy after {timeout} seconds; wait longer, or "
+            "stop() its run",
+            saver.thread_id,
+        )
+    return await status_of(saver)
+
+
+async def result_now(saver: ThreadSaver, turn_id: str | None) -> Result | None:
+    """Return the result of a turn that has begun; None while another run brings it further.
+
+    That it ended is saved, so that it is known also when it is no longer on the thread.
+
+    Raises:
+        ThreadError: The turn ended, and is not on the thread any more.
+    """
+    record = None if turn_id is None else await turn_record(saver, turn_id)
+    roots = await present_turn(saver)
+    if roots is not None and (record is None or record.message in message_ids(roots.line)):
+        if roots.line[0].next_node is not None and await saver.is_running():
+            return None
+        turn: TurnLine | None = await last_turn(saver, roots)
+    else:
+        turn = None if record is None else await turn_with(saver, record.message)
+    if turn is None:
+        raise ThreadError(
+            f"thread {shown(saver.thread_id)}: the turn {shown(turn_id)} ended, and is not stored any "
+            "more; its result is lost, and it does not run again",
+            saver.thread_id,
+        )
+    found = await result_of(saver, turn)
+    if record is not None and not record.has_ended and found.status == "done":
+        await put_outcome(saver, record, turn.answers)
+    return found
+
+
+async def result_at(saver: ThreadSaver, number: int | None) -> Result:
+    """Return the result of a turn by its number, or of the last one.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+        ThreadError: It has no such turn.
+        ThreadBusyError: A run is active in that turn.
+    """
+    await known_thread(saver)
+    roots = await present_turn(saver)
+    if roots is not None and number in (None, roots.line[-1].clock[0]):
+        if await saver.is_running():
+            raise ThreadBusyError(
+                f"thread {shown(saver.thread_id)} is busy: the turn has no result yet; wait(thread_id) "
+                "for the end of its run",
+                saver.thread_id,
+            )
+        return await result_of(saver, await last_turn(saver, roots))
+    turn = None if number is None else await turn_at(saver, number)
+    if turn is None:
+        raise ThreadError(
+            f"thread {shown(saver.thread_id)} has no turn {shown(number)}; thread(thread_id).turns "
+            "lists them",
+            saver.thread_id,
+        )
+    return await result_of(saver, turn)
