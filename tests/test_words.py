@@ -58,6 +58,7 @@ PARTS = (
     *(f"agentgraph/{path.parent.name}/" for path in sorted(ROOT.glob("agentgraph/*/__init__.py"))),
     "examples/",
     "notebooks/",
+    "tests/helpers/",
     "*.md",
 )
 

@@ -1,4 +1,4 @@
-"""What tests share: scripted agents, a runner driven sync or async, and what a reader has heard."""
+"""Shared by the tests: scripted agents, a runner driven sync or async, and the events of a reader."""
 
 from helpers.agents import (
     around,

@@ -29,7 +29,7 @@ def says(name: str, *texts: str) -> ag.Agent:
 
 
 def gives(name: str, *items: Any) -> ag.Agent:
-    """Return a function agent that gives one item after the other, the last one again and again."""
+    """Return a function agent that yields one item after the other, the last one repeatedly."""
     left = list(items)
 
     def fn(ctx: ag.Context) -> Any:
@@ -62,7 +62,7 @@ def chat(name: str, *responses: Any, **options: Any) -> ag.Agent:
 
 
 def invokes(name: str, *responses: str, **options: Any) -> ag.Agent:
-    """Return a function agent that asks a model of its own for each response, and says them all."""
+    """Return a function agent that calls its own model for each response, and emits them all."""
 
     def fn(ctx: ag.Context) -> str:
         model = scripted(*responses)
@@ -72,7 +72,7 @@ def invokes(name: str, *responses: str, **options: Any) -> ag.Agent:
 
 
 def catches(name: str, *responses: str) -> ag.Agent:
-    """Return an agent as `invokes` does, that goes on whatever a call of its model raises."""
+    """Return an agent as `invokes` does, that continues after any error of its model."""
 
     def fn(ctx: ag.Context) -> Iterator[str]:
         model = scripted(*responses)
@@ -162,9 +162,9 @@ def is_yes(text: str) -> str | None:
 
 
 def in_turn(*items: Any) -> Callable[..., Any]:
-    """Return a function that gives one item after the other, the last one again and again.
+    """Return a function that returns one item after the other, the last one repeatedly.
 
-    An exception among the items is raised, and a function is called with what the first is given.
+    An exception among the items is raised, and a function is called with the arguments.
     """
     left = list(items)
 

@@ -30,8 +30,8 @@ class Slot(NamedTuple):
 
     Attributes:
         tree: Makes a tree in which the option is a function.
-        answer: What the function answers.
-        named: What errors call the option.
+        answer: The result of the function.
+        named: The name of the option in errors.
         agent: The agent that they name.
         options: Further options of the runner.
     """
@@ -47,7 +47,7 @@ class Slot(NamedTuple):
 
 
 class Awaited:
-    """An awaitable that is no coroutine."""
+    """An awaitable that is not a coroutine."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -102,7 +102,7 @@ def no_coroutine(fn: Fn) -> Fn:
 
 
 def future(fn: Fn) -> Fn:
-    """Return a function that gives a task of the event loop; in a sync run it has none to give."""
+    """Return a function that returns a task of the event loop; a sync run has no event loop."""
     inner = coroutine(fn)
 
     def asked(*given: Any) -> Any:
@@ -162,7 +162,7 @@ def heard() -> ag.Agent:
 
 
 def graph() -> Any:
-    return foreign(lambda messages: AIMessage(f"heard {messages[-1].text}"))
+    return foreign(lambda messages: AIMessage(f"received {messages[-1].text}"))
 
 
 def cached(fn: Fn) -> Any:
@@ -427,7 +427,7 @@ INSIDE: dict[str, Callable[[ag.Agent], ag.Agent]] = {
     "tool": called,
     "run": run_by_function,
 }
-"""What may be around a tree."""
+"""The wrappers that a tree may have."""
 
 
 EXEMPT: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What tests of cached agents share: agents that note that they ran, and runs that check replay."""
+"""Shared by the tests of cached agents: agents that record their runs, and runs that check replay."""
 
 import operator
 from collections.abc import Callable, Iterator
@@ -50,14 +50,14 @@ class Values(TypedDict, total=False):
 
 
 def heard(drive: Drive, runner: ag.Runner, thread: str) -> list[ag.AgentEvent]:
-    """Run a turn on a new thread, and check that it is replayed; return what was not voided."""
+    """Run a turn on a new thread, check its replay, and return the events that are not discarded."""
     events = unvoided(drive.run(runner, "Go.", thread_id=thread))
     assert list(runner.events(thread)) == events
     return events
 
 
 def message(number: int) -> AIMessage:
-    """Return a message with all that a model gives."""
+    """Return a message with all fields that a model sets."""
     return AIMessage(
         f"Say {number}.",
         tool_calls=[{"name": "look", "args": {"n": number}, "id": f"{number}", "type": "tool_call"}],

@@ -1,7 +1,7 @@
 """Runs the command line, or Python files, in processes forked from one that has imported LangGraph.
 
 A fresh interpreter takes seconds to import LangGraph; a forked one starts at once, and is as
-much a process: it has its exit code, its standard streams, and hears signals.
+much a process: it has its exit code, its standard streams, and receives signals.
 """
 
 import os
@@ -25,7 +25,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command left: its exit code, and what it printed."""
+    """The result of a command: its exit code and its output."""
 
     code: int
     out: str
@@ -108,7 +108,7 @@ class Commands:
         size = {"COLUMNS": "200", "LINES": "50"}  # rich takes both or none
         running = self._start(args, [os.ttyname(device)] * 3, env={"TERM": "dumb", **size})
         shown, left, last = [_read(terminal)], list(typed), ""
-        os.close(device)  # the command has opened it; once it ends, nobody holds it
+        os.close(device)  # the command has opened it; it is closed when the command ends
         while True:
             if left and shown[-1].endswith(left[0][0]):
                 last = left.pop(0)[1]
@@ -147,13 +147,13 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 def _read(terminal: int, again: str = "") -> str:
-    """Return what is printed next on a terminal; nothing where the command has ended."""
+    """Return the next output on a terminal; empty if the command has ended."""
     ready = select.poll()  # `select.select` takes no number above 1,024, and workers open many files
     ready.register(terminal, select.POLLIN)
     for _ in range(int(PATIENCE)):
         if ready.poll(1000):
             break
-        if again == CTRL_C:  # it may have come in the moment between the prompt and the reading
+        if again == CTRL_C:  # it may have arrived between the prompt and the reading
             os.write(terminal, again.encode())
     else:
         raise AssertionError("nothing is printed, and the command does not end")

@@ -24,5 +24,5 @@ class Decoding:
         serializer.loads_typed = load
 
     def mark(self) -> None:
-        """Count anew."""
+        """Start to count from 0."""
         self.counts.append(0)

@@ -1,4 +1,4 @@
-"""What runs trees: sync or async, in memory, in a file or in a database."""
+"""Drivers that run trees: sync or async, in memory, in a file or in a database."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -29,7 +29,7 @@ class Async:
 
 
 def driven(events: AsyncIterator[ag.AgentEvent]) -> Iterator[ag.AgentEvent]:
-    """Yield what an async iterator gives, in an event loop of its own."""
+    """Yield the items of an async iterator, in a new event loop."""
 
     async def following() -> ag.AgentEvent | None:
         return await anext(events, None)
@@ -43,7 +43,7 @@ Drive = type[Sync] | type[Async]
 
 
 def fresh(drive: Drive, path: Place, agent: Any, method: str, *args: Any, **options: Any) -> Any:
-    """Return what a method of a new runner on a file or a database gives, as a list."""
+    """Return the result of a method of a new runner on a file or a database, as a list."""
     found: list[Any] = []
     collect(found, drive, path, agent, method, *args, **options)
     return found
@@ -68,15 +68,12 @@ def collect(
 
 
 class Disk:
-    """Runs a tree on a file or a database, each time with a new runner, as another process would.
-
-    Attributes:
-        heard: All events of the runs and resumes that ended without an error.
-    """
+    """Runs a tree on a file or a database, each time with a new runner, as another process would."""
 
     def __init__(self, drive: Drive, path: Place) -> None:
         self.drive, self.path = drive, path
         self.heard: list[ag.AgentEvent] = []
+        """All events of the runs and resumes that ended without an error."""
 
     def run(self, tree: ag.Agent, text: str = "Go.") -> list[ag.AgentEvent]:
         events: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "run", text, thread_id="t")
@@ -133,7 +130,7 @@ class Session:
         return made
 
     def use(self, act: Callable[[ag.Runner], Any], aact: Callable[[ag.Runner], Any]) -> Any:
-        """Return what `act` returns for a new runner; in an async session, what `aact` does."""
+        """Return the result of `act` for a new runner; in an async session, that of `aact`."""
         if self.drive is Sync:
             opened = nullcontext(self.memory) if self.path is None else saver_at(self.path)
             with opened as saver:

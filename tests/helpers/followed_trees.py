@@ -35,7 +35,7 @@ from helpers.commands import wait_until
 
 
 def flaky(name: str, *, times: int = 1, every: int = 2) -> ag.Agent:
-    """Return a function agent that speaks, and fails after that in the first of its attempts."""
+    """Return a function agent that emits a message, and then fails in its first attempts."""
     tries = count()
 
     def fn(ctx: ag.Context) -> Iterator[str]:
@@ -49,7 +49,7 @@ def flaky(name: str, *, times: int = 1, every: int = 2) -> ag.Agent:
 
 def flaky_model(name: str) -> ag.Agent:
     """Return a chat agent whose model fails once in each turn, in the middle of a reply."""
-    model = ScriptedChatModel(responses=[ValueError("no"), f"{name} speaks well"] * 2)
+    model = ScriptedChatModel(responses=[ValueError("no"), f"{name} is well"] * 2)
     return ag.chat_agent(name, model, retry=retrying())
 
 
@@ -63,7 +63,7 @@ def asks_twice(name: str) -> ag.Agent:
 
 
 def _alternating(name: str) -> ag.Agent:
-    """Return a function agent that fails in each first run of a turn, for good."""
+    """Return a function agent that fails permanently in each first run of a turn."""
     tries = count()
 
     def fn(ctx: ag.Context) -> Iterator[str]:
@@ -198,19 +198,19 @@ def follow(
 
 
 def whole(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return what is left of events, without chunks, and without cursors: repeated ones have others."""
+    """Return the events that remain, without chunks and cursors; repeated ones have other cursors."""
     return [replace(each, cursor=None) for each in unvoided(events) if not each.partial]
 
 
 def check_adds_up(
     got: Sequence[ag.AgentEvent], again: Iterable[ag.AgentEvent], *, grow: bool = True
 ) -> None:
-    """Check that what a reader got, over all its calls, is what the thread has, once and in order.
+    """Check that all calls of a reader together yield the events of the thread, once and in order.
 
     Args:
-        got: What it got.
-        again: What the thread has.
-        grow: Whether the cursors grow: what a run replays has the cursors that it had.
+        got: The events that the reader received.
+        again: The events of the thread.
+        grow: Whether the cursors grow; replayed events have their old cursors.
     """
     cursors = [each.cursor for each in got]
     assert not grow or cursors == sorted({*cursors}), "\n".join(shown(got))
@@ -221,7 +221,7 @@ def check_adds_up(
 
 
 class Follower:
-    """A follower in a thread of its own."""
+    """A follower in its own thread."""
 
     def __init__(self, drive: Drive, runner: ag.Runner, got: Sequence[ag.AgentEvent] = ()) -> None:
         """Follow the thread "t" after what one has got before; return once it listens to the run."""
@@ -250,7 +250,7 @@ class Follower:
 
 
 def shown(events: Iterable[ag.AgentEvent]) -> list[str]:
-    """Return events as lines, for what is wrong with them."""
+    """Return events as lines, for failure messages."""
     return [
         f"{each.cursor} {each.address} {'~' * each.partial}{event_text(each)} {each.id[:6]}"
         for each in events

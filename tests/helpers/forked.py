@@ -42,21 +42,18 @@ class Counted:
 
 
 class Thread:
-    """A thread in memory, or in a file or a database with a new runner each time.
-
-    Attributes:
-        values: The declaration of the values.
-        told: What the readers of the runs were told, by the ids of the events.
-        heard: All of it but chunks, in order.
-    """
+    """A thread in memory, or in a file or a database with a new runner each time."""
 
     def __init__(self, drive: Drive, tree: ag.Agent, path: Place | None = None) -> None:
         self.drive, self.tree, self.path = drive, tree, path
         self.values: Any = None
+        """The declaration of the values."""
         self._memory = InMemorySaver()
         self._in_memory: ag.Runner | None = None
         self.told: dict[str, ag.AgentEvent] = {}
+        """The events that the readers of the runs received, by id."""
         self.heard: list[ag.AgentEvent] = []
+        """All of them except chunks, in order."""
         self._begun = 0
 
     def run(self, text: str = "Go.", **options: Any) -> list[str]:
@@ -69,7 +66,7 @@ class Thread:
         return self._tell("rewind", "t", at, **options)
 
     def visited(self) -> list[ag.Visit]:
-        """Return what the thread has visited."""
+        """Return the visits of the thread."""
         if self.drive is Sync:
             with self._runner() as runner:
                 return runner.visits("t")
@@ -120,7 +117,7 @@ class Thread:
         raise ValueError(how)
 
     def spent(self) -> ag.Spent:
-        """Return what the thread has spent."""
+        """Return the usage of the thread."""
         if self.drive is Sync:
             with self._runner() as runner:
                 return runner.thread("t").spent
@@ -134,8 +131,8 @@ class Thread:
     def events(self) -> list[ag.AgentEvent]:
         """Return the events of the thread: some of those that readers received, in that order.
 
-        What a run made void may be of a line that the thread goes back to later. But it makes nothing
-        void that leads to the head where it ends.
+        Events that a run discarded may belong to a line that the thread returns to later. But a run
+        discards nothing that leads to its latest checkpoint.
         """
         events = self._call("events", "t")
         before = [event for event in self.heard[: self._begun] if event.kind != "discarded"]
@@ -161,7 +158,7 @@ class Thread:
         assert {each.id for each in self.state().interrupts} == {question.id for question in questions}
 
     def last_turn(self) -> list[str]:
-        """Return what `watch` shows of the turn so far: what was said, and the ends of agents."""
+        """Return the lines that `watch` shows of the turn so far: messages, and the ends of agents."""
         if self.drive is Sync:
             with self._runner() as runner:
                 came = runner.engine.read(last_turn, "t")
@@ -249,6 +246,6 @@ class Thread:
 
 
 def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
-    """Return what was said and asked, in short."""
+    """Return the messages and questions, in short."""
     whole = [event for event in events if not event.partial and event.kind != "discarded"]
     return [event.text or f"{event.agent_name}?" for event in whole]

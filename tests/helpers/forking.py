@@ -28,7 +28,7 @@ class Forker:
         self._server, self._module = server, module
 
     def of(self, module: str) -> "Forker":
-        """Return what has the same process fork those that do jobs of another module."""
+        """Return a forker whose process also forks processes for the jobs of another module."""
         return Forker(self._server, module)
 
     def start(self, **job: Any) -> int:
@@ -86,7 +86,7 @@ def _run_once() -> None:
             disk.run(tree)
             disk.resume(tree, "Yes.")
     for thread in threading.enumerate():
-        if thread.daemon:  # it ends a moment later; a process that is forked in between may miss a lock
+        if thread.daemon:  # it ends a little later; a process that is forked in between may miss a lock
             thread.join()
     tempfile.tempdir = None  # each process looks for its own
 

@@ -32,7 +32,7 @@ _ODD = (None, 5, -1, "x", "", [], {}, [1], {"a": 1}, True, 1.5, 10**12)
 
 
 def call_on(drive: Drive, path: Path, tree: ag.Agent, name: str, **options: Any) -> Any:
-    """Return what a call of a new runner on a file gives; what it yields as a list."""
+    """Return the result of a call of a new runner on a file; an iterator as a list."""
     more = {"thread_id": "t"} if name in ("run", "invoke") else {}
     with ag.Runner(tree, checkpointer=path, **options) as runner:
         if drive is Sync:

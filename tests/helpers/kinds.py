@@ -22,7 +22,7 @@ def words(package: Path) -> list[str]:
 
 
 def missing_rows(package: Path) -> list[str]:
-    """Return which `kinds.py` lacks a row for which kind: `tree/kinds.py: echo`."""
+    """Return each missing row of a `kinds.py`, such as `tree/kinds.py: echo`."""
     missing: list[str] = []
     for folder in FOLDERS:
         wanted = members(package) if folder == "agents" else words(package)
@@ -84,7 +84,7 @@ def _asks_for_word(node: ast.AST, kinds: set[str]) -> bool:
 
 
 def _assigned(file: Path, names: Collection[str]) -> list[ast.expr]:
-    """Return what is assigned to names at the top of a file."""
+    """Return the values that are assigned to names at the top of a file."""
     several = [each for each in ast.parse(file.read_text()).body if isinstance(each, ast.Assign)]
     return [each.value for each in several if ast.unparse(each.targets[0]) in names]
 

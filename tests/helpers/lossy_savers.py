@@ -32,7 +32,7 @@ class LosingSaver(InMemorySaver):
 
 
 class PathKeySaver(InMemorySaver):
-    """A saver that refuses a write under two paths, as `MongoDBSaver`'s unique index does.
+    """A saver that rejects a write under two paths, as `MongoDBSaver`'s unique index does.
 
     Attributes:
         paths: The path of each task that was written, by checkpoint and task.

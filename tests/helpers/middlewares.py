@@ -32,7 +32,7 @@ def middleware(
         tools: The tools that it brings.
         **methods: Functions of the state for hooks such as `before_model`. And `wrap_model_call` and
             `wrap_tool_call`: functions of a request that return a result, or generators that yield
-            requests to be handled, are sent what these gave, and return a result.
+            requests to be handled, receive their results, and return a result.
     """
     made: dict[str, Any] = {"state_schema": state, "tools": [*tools]}
     for method, does in methods.items():
@@ -87,7 +87,7 @@ class Counting(AgentState[Any]):
 
 
 def redacts() -> AgentMiddleware[Any, Any, Any]:
-    """Return a middleware that has a model see "*" for "bees", whoever said it."""
+    """Return a middleware that replaces "bees" by "*" in all messages for a model."""
 
     def redact(state: Any) -> Any:
         seen = state["messages"]

@@ -31,8 +31,8 @@ class EchoNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Say it."""
-        heard = activation.view.context(activation.view.history).seen
-        text = " ".join([heard[-1].text] * self.agent.times)
+        seen = activation.view.context(activation.view.history).seen
+        text = " ".join([seen[-1].text] * self.agent.times)
         activation.output.emit_message(AIMessage(text))
         if self.agent.output_key:
             activation.output.set_values({self.agent.output_key: text})
@@ -67,9 +67,9 @@ BUILDER = '''def echo(
     Args:
         name: The agent's name.
         times: How often it says it.
-        description: What it is for, in one sentence for other agents.
+        description: Its purpose, in one sentence for other agents.
         output_key: The name of the value that stores what it says.
-        limits: What it may spend in a turn.
+        limits: Its limits in a turn.
 
     Returns:
         The agent; `compile_agent` checks it.

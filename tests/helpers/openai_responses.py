@@ -17,7 +17,7 @@ _ITEMS = {"message", "function_call", "function_call_output", "web_search_call"}
 
 
 def fault(body: Body) -> str | None:
-    """Return what is wrong with a request."""
+    """Return the fault of a request."""
     if unknown := sorted(body.keys() - KNOWN):
         return f"this server does not know {', '.join(unknown)}; it knows {', '.join(sorted(KNOWN))}"
     for item in body["input"]:

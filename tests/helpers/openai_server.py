@@ -1,7 +1,7 @@
-"""A server on the loopback address that speaks OpenAI's chat completions protocol from a script.
+"""A server on the loopback address that follows a script in OpenAI's chat completions protocol.
 
 It answers `POST /v1/chat/completions`, whole or as server-sent events, one step of its script
-for each request, and refuses with a JSON error what it does not know. So it does with
+for each request, and rejects unknown requests with a JSON error. So it does with
 `POST /v1/responses` (`openai_responses`), where an answer is a text.
 """
 
@@ -44,7 +44,7 @@ class Call:
     arguments: tuple[str, ...]
 
     def delta(self, index: int, piece: int | None = None) -> Body:
-        """Return what the chunk with a piece of the arguments adds to the message, or all."""
+        """Return the delta of the chunk with a piece of the arguments, or of all pieces."""
         function: Body = {} if piece else {"name": self.name}
         function["arguments"] = "".join(self.arguments) if piece is None else self.arguments[piece]
         named = {} if piece else {"id": self.id, "type": "function"}
@@ -67,7 +67,7 @@ class Reply:
     calls: tuple[Call, ...] = ()
 
     def deltas(self) -> Iterator[Body]:
-        """Yield what each chunk adds to the message."""
+        """Yield the delta of each chunk."""
         yield {"role": "assistant", "content": ""}
         for piece in self.pieces:
             yield {"content": piece}
@@ -109,8 +109,8 @@ class OpenAIServer(ThreadingHTTPServer):
 
     Attributes:
         script: A step for each request, in the order in which they come.
-        requests: The body of each request that was not refused.
-        errors: What went wrong in the server itself.
+        requests: The body of each request that was not rejected.
+        errors: The errors of the server itself.
     """
 
     daemon_threads = False  # so that closing the server waits for its threads
@@ -212,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _fault(body: Body) -> str | None:
-    """Return what is wrong with a request: calls and results must match, as OpenAI demands."""
+    """Return the fault of a request: calls and results must match, as OpenAI demands."""
     if unknown := sorted(body.keys() - KNOWN):
         return f"this server does not know {', '.join(unknown)}; it knows {', '.join(sorted(KNOWN))}"
     if "stream_options" in body and not body.get("stream"):

@@ -87,7 +87,7 @@ def run_line(line: str, program: Commands) -> str:
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nobody listens on."""
+    """Return a free port of the loopback address."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -12,7 +12,7 @@ Prose = Iterator[tuple[int, str]]
 QUOTES = re.compile(r"^[a-zA-Z]*(\"\"\"|'''|\"|')|(\"\"\"|'''|\"|')$")
 CODE = re.compile(r"`[^`]*`|\"\w+\"|'\w+'")
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
-VOID = re.compile(r"=> void\b|\bvoid: ")
+VOID = re.compile(r"=>\svoid\b|\bvoid:\s")
 """The type, and the state of a bar, which is data."""
 SCRIPT = re.compile(r"(?://|^\s*/?\*+)(?P<comment>.*)|(?P<text>\"[^\"]* [^\"]*\"|`[^`]* [^`]*`)")
 

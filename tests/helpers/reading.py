@@ -1,4 +1,4 @@
-"""What is compared of events, messages and values."""
+"""The parts of events, messages and values that tests compare."""
 
 import json
 from collections import deque
@@ -14,7 +14,7 @@ from agentgraph.show.lines import event_text
 
 
 def unvoided(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return the events that no later one voids."""
+    """Return the events that no later one discards."""
     left: list[ag.AgentEvent] = []
     for event in events:
         if event.kind == "discarded" and event.action:
@@ -26,7 +26,7 @@ def unvoided(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
 
 
 def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Return what can be compared of messages: all but ids, names and stamps."""
+    """Return the comparable parts of messages: all but ids, names and metadata."""
     return [
         (
             each.type,
@@ -46,7 +46,7 @@ def read(lines: Iterable[str]) -> list[ag.AgentEvent]:
 
 
 def check_heard(heard: Sequence[ag.AgentEvent], again: Sequence[ag.AgentEvent]) -> None:
-    """Check that `events()` yields again what all runs yielded and none voided, and nothing twice."""
+    """Check that `events()` yields each event once that all runs yielded and none discarded."""
     assert unvoided(heard) == again
     times = [event.time for event in again]
     assert times == sorted(set(times))
@@ -81,7 +81,7 @@ def sent(messages: Iterable[BaseMessage]) -> str:
 
 
 def sent_flat(messages: Iterable[BaseMessage]) -> str:
-    """Return what a model was sent, without the empty lines in summaries."""
+    """Return the messages for a model, without the empty lines in summaries."""
     return sent(messages).replace("\n\n", " ")
 
 

@@ -126,7 +126,7 @@ def held(events: Iterable[ag.AgentEvent]) -> dict[str, str]:
     for event in events:
         for name in (event.action and event.action.discarded) or ():
             named = [key for key in texts if key == name or steps[key] == name]
-            assert named, f"{name} was discarded, and nobody had it"
+            assert named, f"{name} was discarded, and no reader had it"
             for key in named:
                 texts.pop(key)
                 complete.discard(key)

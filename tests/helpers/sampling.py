@@ -51,7 +51,7 @@ def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
 
 
 def _stride(count: int) -> int:
-    """Return how far the turn goes on each time, so that a few cases have very different ways."""
+    """Return the steps until each interruption, so that a few cases differ widely."""
     return next((each for each in range(round(count * 0.62), 0, -1) if gcd(each, count) == 1), 1)
 
 

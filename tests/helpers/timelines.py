@@ -1,11 +1,11 @@
-"""What holds for every timeline, and timelines as text."""
+"""Properties of every timeline, and timelines as text."""
 
 from collections.abc import Iterable, Sequence
 
 import agentgraph as ag
 
 SLACK = 1e-6
-"""Numbers of moments are whole microseconds."""
+"""Times are whole microseconds."""
 
 
 def check_sound(timeline: ag.Timeline, events: Iterable[ag.AgentEvent] = ()) -> None:

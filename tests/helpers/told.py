@@ -1,4 +1,4 @@
-"""A thread whose activations are told, and chat agents whose models say what they got."""
+"""A thread whose activations are reported, and chat agents whose models repeat their input."""
 
 import asyncio
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ class Told:
         return asyncio.run(self.runner.aactivation("t", at, **options))
 
     def check_saw(self, team: Team) -> None:
-        """Compare what is told of each call of each model on this line with what the models got."""
+        """Compare the reported input of each model call on this line with the input of the models."""
         every = self.runner.visits("t")
         shared = {one.step for one, next_ in pairwise(every) if one.step == next_.step}
         for name, model in team.models.items():

@@ -14,7 +14,7 @@ from helpers.agents import scripted
 
 
 def asks_model(name: str, response: str) -> BaseTool:
-    """Return a tool that asks a model of its own."""
+    """Return a tool that calls its own model."""
 
     def ask() -> str:
         return str(scripted(response).invoke("?").text)

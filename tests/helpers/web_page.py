@@ -120,7 +120,7 @@ class Page(Tab):
 
     @property
     def drafts(self) -> list[str]:
-        """What the drafts say before the dots."""
+        """The start of each draft."""
         return [text.partition(":")[0] for text in self.words if text.startswith("Draft ")]
 
     def waits_for_status(self, status: str) -> None:

@@ -67,12 +67,12 @@ class Server:
         assert "ASGI application" not in self.log, self.log
 
     def gate(self, thread_id: str, *names: int | str) -> None:
-        """Let what waits on a thread go on: calls of the model, by their numbers."""
+        """Release waiting model calls of a thread, by their numbers."""
         for name in names:
             (web_trees.gates_of(str(self.folder), thread_id) / str(name)).touch()
 
     def events(self, thread_id: str) -> list[tuple[str, str, str, str]]:
-        """Return what the saver has: ids, addresses, kinds and texts of events."""
+        """Return the saved events: their ids, addresses, kinds and texts."""
         tree = web_trees.tree_of(self.name, str(self.folder))
         with ag.Runner(tree, checkpointer=self.folder / "web.db") as runner:
             told = [each for each in runner.events(thread_id) if each.kind != "discarded"]
@@ -80,9 +80,9 @@ class Server:
 
 
 class Wire:
-    """What a browser reaches a server through, and what can be cut.
+    """A connection of a browser to a server that tests can cut.
 
-    Requests name the server's own address: some servers refuse any other.
+    Requests name the server's own address: some servers reject any other.
     """
 
     def __init__(self, server: Server) -> None:
@@ -94,7 +94,7 @@ class Wire:
         self._threads[0].start()
 
     def cut(self) -> None:
-        """Cut all connections, and refuse others, until `is_cut` is set back."""
+        """Cut all connections, and reject others, until `is_cut` is set back."""
         self.is_cut = True
         for each in self._ends:
             with suppress(OSError):

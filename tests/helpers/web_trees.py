@@ -77,7 +77,7 @@ def draft(messages: list[BaseMessage]) -> str:
 
 
 def gates_of(folder: str, thread_id: str) -> Path:
-    """Return the folder of the files that let a thread go on: 1, 2, ... for the calls of its model."""
+    """Return the folder of the files that release a thread: 1, 2, ... for the calls of its model."""
     gates = Path(folder) / "gates" / thread_id
     gates.mkdir(parents=True, exist_ok=True)
     return gates
