@@ -12,6 +12,7 @@ from agentgraph.cli.advance_command import advance
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.demo_command import demo
 from agentgraph.cli.inspecting import inspect
+from agentgraph.cli.new import new
 from agentgraph.cli.options import (
     UserError,
     db_option,
@@ -332,5 +333,5 @@ def _standard_input() -> str:
         raise UserError(f"standard input is not UTF-8 text: {error}; convert it first") from error
 
 
-for each in (*OF_THREADS, advance, inspect, demo):
+for each in (*OF_THREADS, advance, inspect, demo, new):
     commands.add_command(each)

@@ -12,11 +12,13 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import click
+from dotenv import load_dotenv
 
 import agentgraph.skills
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.named_types import allowed_types
+from agentgraph.safe_repr import reason
 from agentgraph.show.kinds import kind_text
 
 _SKILL_FILES = (".yaml", ".yml", ".json")
@@ -146,12 +148,30 @@ def _loaded(path: Path) -> ModuleType:
         raise TargetError(f"{path} is not a Python file; name one that ends with .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    _load_environment(path.parent)
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         _raise_target_error(path, error)
     return module
+
+
+def _load_environment(folder: Path) -> None:
+    """Set the variables of the file `.env` next to a Python file, as LangGraph's server does.
+
+    Variables that are set already win. A skill file has no `.env`: an untrusted one could send the
+    requests of models elsewhere.
+
+    Raises:
+        TargetError: The file cannot be read.
+    """
+    file = folder / ".env"
+    try:
+        if file.is_file():
+            load_dotenv(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise TargetError(f"{file} cannot be read: {reason(error)}; correct or delete it") from error
 
 
 def _raise_target_error(path: Path, error: BaseException) -> NoReturn:

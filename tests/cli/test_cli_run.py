@@ -130,12 +130,12 @@ def test_ctrl_c_twice_stops_at_once(command: Commands) -> None:
     ]
 
 
-@pytest.mark.parametrize("package", ["click", "rich"])
+@pytest.mark.parametrize("package", ["click", "dotenv", "rich"])
 def test_a_missing_package_is_named(command: Commands, package: str) -> None:
     ended = command("check", "agents.py:first", without=package)
     assert (ended.code, ended.out) == (REFUSED, "")
     assert ended.err == (
-        "agentgraph's command line needs two more packages: pip install 'langgraph-agentgraph[cli]'\n"
+        "agentgraph's command line needs more packages: pip install 'langgraph-agentgraph[cli]'\n"
     )
 
 
