@@ -384,6 +384,34 @@ class SaverError(AgentGraphError):
         super().__init__(message)
 
 
+class UnfitSaverError(SaverError):
+    """The checkpointer does not keep what runs rely on: questions, or the results of branches.
+
+    It is raised when a `Runner` is made, if the version of the checkpointer is known to lose them, and
+    otherwise by the first run whose question or result does not come back. See
+    `agentgraph.testing.check_saver`. `Runner(..., unfit="warn")` continues with a warning.
+
+    Attributes:
+        saver: The full name of the class.
+        package: The name of its package, and the version; None if it is in none.
+        missing: The names of what it loses.
+        works: The names of what still works.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        saver: str,
+        package: tuple[str, str] | None = None,
+        missing: "Sequence[str]" = (),
+        works: "Sequence[str]" = (),
+    ) -> None:
+        self.saver, self.package = saver, package
+        self.missing, self.works = list(missing), list(works)
+        super().__init__(message)
+
+
 class ThreadError(AgentGraphError):
     """The state of a thread does not allow the call; raised before anything runs.
 

@@ -51,6 +51,13 @@ def parting() -> Any:
     return builder.compile()
 
 
+class Forgetful(InMemorySaver):
+    """A saver that loses what tasks write."""
+
+    def put_writes(self, *args: Any, **options: Any) -> None:
+        pass
+
+
 def busy() -> None:
     runner = ag.Runner(says("writer", "One."))
     run = runner.run("Go.", thread_id="t")
@@ -133,6 +140,7 @@ CAUSES: dict[str, Cause] = {
     "TreeChangedError": lambda _: changed(),
     "TurnFailedError": lambda _: failed_before(),
     "TurnOpenError": lambda _: after_a_failure(),
+    "UnfitSaverError": lambda _: run(asks("boss"), checkpointer=Forgetful()),
     "UnknownAddressError": lambda _: list(ran(says("writer", "One.")).rewind("t", "critic")),
     "UnknownInterruptError": lambda _: list(ran(asks("boss")).resume("t", {"boss/critic": "Yes."})),
     "UnknownThreadError": lambda _: list(ag.Runner(says("writer", "One.")).resume("t")),
@@ -232,6 +240,11 @@ TEXTS = {
     "TurnOpenError": (
         "thread 't': its last turn has failed, so the turn 'order 17' cannot begin; "
         "advance(thread_id) continues it, and run(...) drops it"
+    ),
+    "UnfitSaverError": (
+        "checkpointer=Forgetful: the saver lost a question; what works: turns without "
+        "parallel branches, items and calls of agents; use another saver, such as "
+        "ag.sqlite_saver(path), or pass unfit='warn' to the Runner"
     ),
     "UnknownAddressError": (
         "thread 't' has not visited 'critic'; the nearest address is 'writer'; visits() lists all"

@@ -19,6 +19,7 @@ ERRORS = [
     ag.TreeChangedError("changed", "t", "- a"),
     ag.InvalidOutputError("no"),
     ag.SaverError("no", thread_id="t", path="x.db"),
+    ag.UnfitSaverError("no", saver="a.B", package=("p", "1"), missing=["answers"], works=["copy"]),
 ]
 
 

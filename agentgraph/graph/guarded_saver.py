@@ -40,6 +40,7 @@ from agentgraph.graph.collecting import decoding
 from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.question_records import keeps_questions, recording, restored, restoring
+from agentgraph.graph.saver_trial import SaverTrial
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.strict_serializer import MALFORMED, UnreadableError
@@ -49,8 +50,6 @@ from agentgraph.tree.changes import FORMAT
 
 _READS, _WRITES = ("get_tuple", "get_delta_channel_history"), ("put", "put_writes")
 """The methods that a run calls, and `list`."""
-_RECORDING = {"get_tuple": restoring, "put_writes": recording}
-"""Additions to methods of savers that are not known to keep questions whole."""
 _OTHERS = ("delete_thread", "delete_for_runs", "copy_thread", "prune")
 """The other methods that `BaseCheckpointSaver` has, but `get_next_version`."""
 _ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
@@ -166,6 +165,7 @@ class GuardedSaver(Saver):
 
     Attributes:
         inner: The saver.
+        trial: Checks a saver that is not known; None for others.
     """
 
     def __init__(
@@ -176,6 +176,7 @@ class GuardedSaver(Saver):
         order: "Order | None" = None,
         saved: set[str] | None = None,
         namespace: str | None = None,
+        trial: SaverTrial | None = None,
     ) -> None:
         """Guard a saver.
 
@@ -187,10 +188,11 @@ class GuardedSaver(Saver):
             saved: The tasks whose results were saved before LangGraph saves them; shared as well.
             namespace: The namespace of the running graph, if the form of the data that it reads is
                 checked.
+            trial: Checks a saver that is not known; None for others.
         """
         self.inner, self._thread_id, self._namespace = inner, thread_id, namespace
         self._failed: list[SaverError] = [] if failed is None else failed
-        self._order = order
+        self._order, self.trial = order, trial
         self._saved: set[str] = set() if saved is None else saved
         self._has_records = not keeps_questions(inner)
         own = {"serde": inner.serde, "get_next_version": inner.get_next_version}
@@ -231,9 +233,8 @@ class GuardedSaver(Saver):
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "GuardedSaver":
         """Return a guard for the same run of a saver that may read more types."""
         inner = self.inner.with_allowlist(extra_allowlist)
-        return GuardedSaver(
-            inner, self._thread_id, self._failed, self._order, self._saved, self._namespace
-        )
+        shared = self._failed, self._order, self._saved, self._namespace, self.trial
+        return GuardedSaver(inner, self._thread_id, *shared)
 
     def save_result(self, at: RunnableConfig, result: object, task_id: str, path: str) -> None:
         """Save the result of a task that is about to end; LangGraph does not save it again.
@@ -306,8 +307,8 @@ class GuardedSaver(Saver):
         method, amethod = getattr(self.inner, name), getattr(self.inner, f"a{name}")
         if name in _READS:
             method, amethod = decoding(method, amethod)
-        if self._has_records and name in _RECORDING:
-            method, amethod = _RECORDING[name](method, amethod)
+        if self._has_records:
+            method, amethod = self._recorded(name, method, amethod)
         writes, own = name in _WRITES, self._namespace if name == "get_tuple" else None
 
         @wraps(method)
@@ -338,6 +339,16 @@ class GuardedSaver(Saver):
             return call, acall
         kept = self._order.in_order(call, acall)
         return self._once(*kept) if name == "put_writes" else kept
+
+    def _recorded(
+        self, name: str, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]
+    ) -> tuple[Callable[..., object], Callable[..., object]]:
+        if name == "get_tuple":
+            return restoring(method, amethod)
+        if name != "put_writes":
+            return method, amethod
+        method, amethod = recording(method, amethod)
+        return (method, amethod) if self.trial is None else self.trial.noting(method, amethod)
 
     def _once(
         self, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -16,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple, empty_checkpoint
 from langgraph.types import StateSnapshot
 
-from agentgraph.errors import AgentGraphError
+from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.graph.collecting import decoding
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import path_for, saver_error
@@ -73,6 +74,7 @@ class ThreadSaver:
         thread_id: str,
         paths: RunPaths,
         *,
+        missing: Mapping[str, str] = MappingProxyType({}),
         is_lean: bool = False,
     ) -> None:
         """Make it.
@@ -84,10 +86,12 @@ class ThreadSaver:
             check: Raises an error for a checkpoint whose form is not sound.
             thread_id: The thread.
             paths: The run paths of the tree, with those that earlier runs have computed.
+            missing: The abilities that the saver is known not to have, each with the reason.
             is_lean: Whether its checkpoints are without what only LangGraph reads.
         """
         self.tree, self.saver, self.thread_id, self.paths = tree, saver, thread_id, paths
         self._graph, self._check_one = graph, check
+        self._missing = missing
         self._has_records = not keeps_questions(saver)
         self._after: dict[tuple[str, str], Saved] | None = {} if is_lean else None
         """Lean checkpoints by the one before each, until that is read: the newest come first."""
@@ -95,12 +99,26 @@ class ThreadSaver:
     def of(self, thread_id: str) -> "ThreadSaver":
         """Return another thread in the same saver."""
         own = self.tree, self._graph, self.saver, self._check_one
-        return ThreadSaver(*own, thread_id, self.paths)
+        return ThreadSaver(*own, thread_id, self.paths, missing=self._missing)
 
     def lean(self) -> "ThreadSaver":
         """Return the same thread for who holds many checkpoints and saves none: with lean ones."""
         own = self.tree, self._graph, self.saver, self._check_one
-        return ThreadSaver(*own, self.thread_id, self.paths, is_lean=True)
+        return ThreadSaver(*own, self.thread_id, self.paths, missing=self._missing, is_lean=True)
+
+    def require(self, ability: str) -> None:
+        """Refuse a call that the saver is known not to support.
+
+        Raises:
+            SaverError: It is one.
+        """
+        if (why := self._missing.get(ability)) is not None:
+            where = f"thread {shown(self.thread_id)}: its" if self.thread_id else "the"
+            raise SaverError(
+                f"{where} saver {type(self.saver).__name__} does not support {ability!r} ({why}); use "
+                "a saver that does, such as ag.sqlite_saver(path)",
+                thread_id=self.thread_id or None,
+            )
 
     @cached_property
     def checked_id(self) -> str:
@@ -262,6 +280,7 @@ class ThreadSaver:
 
     async def begun(self) -> list[Begun]:
         """Return all threads of the saver, newest first, each with the id of its first checkpoint."""
+        self.require("threads")
         began: dict[str, str] = {}
         if call := begun_threads(self.saver):
             began = dict(await self._result(call))
@@ -359,6 +378,7 @@ class ThreadSaver:
 
     def delete(self) -> Calls[None]:
         """Delete the thread."""
+        self.require("delete")
         return self._called(self.saver, "delete_thread", self.thread_id)
 
     def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[Saved]]:

@@ -24,6 +24,7 @@ from agentgraph.journal.continuation import Continuation, continuation
 from agentgraph.journal.locks import ThreadLock
 from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import Saved
+from agentgraph.journal.savers.known import Fitness
 from agentgraph.journal.savers.opening import saver_fault
 from agentgraph.journal.soundness import P, Reads, T, check_sound, checked_read
 from agentgraph.journal.thread_config import checked_id
@@ -81,6 +82,7 @@ class Engine:
         config: The config of all runs.
         context: The runtime context of runs without their own.
         former: Gives the engine for a thread that knows agents under other names; None if none does.
+        fitness: The missing abilities of the saver, and the check of one that is not known.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class Engine:
         config: RunnableConfig | None = None,
         context: object = None,
         former: "Former | None" = None,
+        fitness: Fitness | None = None,
     ) -> None:
+        self.fitness = fitness or Fitness()
         self.tree, self.graph, self.saver, self.reducers = tree, graph, saver, reducers
         self.former = former
         self.config = {} if config is None else check_config(config)
@@ -263,7 +267,7 @@ class Engine:
 
     def _guarded(self, thread: ThreadSaver) -> GuardedSaver:
         order = Order() if self.tree.runs_tasks else None
-        return GuardedSaver(self.saver, thread.thread_id, order=order)
+        return GuardedSaver(self.saver, thread.thread_id, order=order, trial=self.fitness.trial)
 
     def _stream(
         self,
@@ -375,7 +379,8 @@ class Engine:
     def thread(self, thread_id: str, saver: Saver | None = None) -> ThreadSaver:
         """Return a thread, in the engine's saver or another one."""
         check = partial(check_sound, self.tree)
-        return ThreadSaver(self.tree, self.graph, saver or self.saver, check, thread_id, self._paths)
+        own = self.tree, self.graph, saver or self.saver, check, thread_id, self._paths
+        return ThreadSaver(*own, missing=self.fitness.missing)
 
 
 async def _check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> None:

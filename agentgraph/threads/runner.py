@@ -24,6 +24,7 @@ from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.graph.values_schema import declared
 from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.event_parts import Part, replayed, replayed_next
+from agentgraph.journal.savers.known import Unfit, fitness_of
 from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.thread_index import Scalar
 from agentgraph.journal.states import ListedStatus, Status
@@ -122,6 +123,7 @@ class Runner(metaclass=HintsNames):
         allow: Iterable[type | str] = (),
         renames: Mapping[str, str] | None = None,
         max_running: int = MAX_RUNNING,
+        unfit: Unfit = "refuse",
     ) -> None:
         """Compile `agent`.
 
@@ -149,11 +151,15 @@ class Runner(metaclass=HintsNames):
                 continues under them, in addresses and events too; new threads have the new names.
                 Addresses that are passed may have either.
             max_running: How many of the runs that `start` begins run at a time; others wait.
+            unfit: For a custom saver that loses questions or results of branches: "refuse" raises, when
+                the runner is made if its version is known to, and otherwise in the first run that
+                notices; "warn" warns, and continues. Savers of LangGraph are never checked.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
             AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `renames`,
-                `max_running`, `context` or its schema is invalid.
+                `max_running`, `unfit`, `context` or its schema is invalid.
+            UnfitSaverError: The version of the saver is known to lose what runs rely on.
             SaverError: The SQLite file or the database cannot be opened, or the packages for PostgreSQL
                 are not installed: `pip install 'langgraph-agentgraph[postgres]'`.
         """
@@ -174,12 +180,13 @@ class Runner(metaclass=HintsNames):
                 store=store,
                 cache=cache,
             )
-            return Engine(tree, graph, saver, reducers, config, context, former)
+            return Engine(tree, graph, saver, reducers, config, context, former, fitness)
 
         def under(known_as: Mapping[str, str]) -> Engine:
             return compiled(validate(agent, reducers.shared, middleware, known_as))
 
         try:
+            fitness = fitness_of(self.saver, unfit)
             former = former_engines(tree, check_renames(tree, renames), under) if renames else None
             self.engine = compiled(tree, former)
             self.graph = self.engine.graph

@@ -217,10 +217,13 @@ class Execution:
             for answer in self._answers:
                 yield from awaiting(self._thread.put_write(*answer))
             yield from self._streamed()
+            yield from awaiting(self._check_saver())
         except BaseException as error:
             is_of_saver = isinstance(error, SaverError) and not failures(error)
             if is_of_saver or isinstance(error, GeneratorExit):  # the latter if its event loop is gone
                 self.received = None  # as after a kill: no call can be made
+            elif isinstance(error, Exception):
+                yield from awaiting(self._check_saver())
             raise
         finally:
             try:
@@ -233,6 +236,15 @@ class Execution:
             except Exception as error:  # without the marks the next run reads and replays more
                 if is_of_a_handler(error):
                     raise
+
+    async def _check_saver(self) -> None:
+        """Check a saver that is not known, once.
+
+        Raises:
+            UnfitSaverError: It lost what this run has saved.
+        """
+        if (trial := self._saver.trial) is not None:
+            await trial.check()
 
     def _streamed(self) -> RunGenerator:
         on, thread, feed = self._continuation, self._thread, self._feed

@@ -70,6 +70,7 @@ async def put_new(saver: ThreadSaver, every: Sequence[Saved]) -> None:
     Raises:
         ThreadError: As in `check_new`.
     """
+    saver.require("copy")
     await check_new(saver, every)
     oldest_first = sorted(every, key=lambda each: str(each.id))
     *roots, head = (each for each in oldest_first if not each.namespace)

@@ -135,6 +135,7 @@ async def new_line(saver: ThreadSaver, back: RewindArguments) -> Prepared:
         InvalidAnswerError: An answer does not fit.
         AgentGraphError: Another argument makes no sense, or cannot be saved.
     """
+    saver.require("rewind")
     head, target, line, kept, later, changed = await _planned(saver, back, has_new_ids=True)
     states = state_copies(line, kept)
     divided = await _compared(saver, target, line)
