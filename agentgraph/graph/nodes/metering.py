@@ -6,13 +6,16 @@ limited.
 """
 
 import asyncio
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
+from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
@@ -34,6 +37,8 @@ from agentgraph.graph.sync_async import Call
 
 T = TypeVar("T")
 
+_DECISIONS = "langchain_core.decisions.base"
+"""LangChain's module of decision models; chains are observed only if it is imported."""
 _TOLERANCE = 0.001
 """In seconds: a timer may be early by less."""
 
@@ -140,12 +145,8 @@ class Meter:
         for measure in ("model_calls", "tokens", "seconds"):
             self._check_limit(measure)
 
-    def spend_tokens(self, result: LLMResult) -> None:
+    def spend_tokens(self, used: Sequence[UsageMetadata]) -> None:
         """Add the tokens of a reply, as its provider reports them."""
-        messages = (
-            getattr(each, "message", None) for several in result.generations for each in several
-        )
-        used = [usage for each in messages if (usage := getattr(each, "usage_metadata", None))]
         if tokens := sum(usage["total_tokens"] for usage in used):
             self._ledger.add(self._agent, "tokens", tokens)
             self._note("tokens", tokens)
@@ -246,11 +247,14 @@ class ModelCalls(BaseCallbackHandler):
 
     raise_error = True
     run_inline = True
-    ignore_chain = ignore_agent = ignore_retriever = ignore_custom_event = True
+    ignore_agent = ignore_retriever = ignore_custom_event = True
+    ignore_chain: bool = True
 
     def __init__(self, ledger: Ledger, meter: Meter) -> None:
         super().__init__()
         self.ledger, self._meter = ledger, meter
+        self._decisions: set[UUID] = set()
+        self.ignore_chain = _DECISIONS not in sys.modules
 
     def on_chat_model_start(self, *_: object, **__: object) -> None:
         """Count a call of a chat model."""
@@ -262,7 +266,26 @@ class ModelCalls(BaseCallbackHandler):
 
     def on_llm_end(self, response: LLMResult, **_: object) -> None:
         """Count its tokens."""
-        self._meter.spend_tokens(response)
+        messages = (
+            getattr(each, "message", None) for several in response.generations for each in several
+        )
+        used = [usage for each in messages if (usage := getattr(each, "usage_metadata", None))]
+        self._meter.spend_tokens(used)
+
+    def on_chain_start(
+        self, *_: object, run_id: UUID, run_type: str | None = None, **__: object
+    ) -> None:
+        """Count a call of a decision model, which LangChain announces as a chain of this type."""
+        if run_type == "llm":
+            self._meter.call_model()
+            self._decisions.add(run_id)
+
+    def on_chain_end(self, outputs: object, *, run_id: UUID, **_: object) -> None:
+        """Count the tokens of a decision."""
+        if run_id in self._decisions:
+            self._decisions.discard(run_id)
+            usage: UsageMetadata | None = getattr(outputs, "usage", None)
+            self._meter.spend_tokens([usage] if usage else [])
 
 
 def _with_handler(callbacks: Callbacks, handler: ModelCalls) -> Callbacks:

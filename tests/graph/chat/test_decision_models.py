@@ -1,0 +1,149 @@
+"""Calls of LangChain's decision models count as calls of models: in hooks, tools and functions."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.decisions import BaseDecisionModel, ClassifierResponse, Noul
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
+
+TOKENS = 10
+"""The tokens of a decision; a scripted reply has none."""
+
+
+class Judge(BaseDecisionModel):
+    """Approves everything."""
+
+    model: str = "judge"
+
+    @property
+    def _provider(self) -> str:
+        return "scripted"
+
+    def _classify(self, state: object, questions: dict[str, Any]) -> ClassifierResponse:
+        answers = {key: {"type": "noul", "noul": 0.1} for key in questions}
+        usage = {"input_tokens": 7, "output_tokens": TOKENS - 7}
+        return ClassifierResponse.model_validate(
+            {"answers": answers, "model": "judge", "id": "1", "usage": usage}
+        )
+
+
+REQUEST: Any = {"state": "Bees.", "questions": {"risky": Noul(instructions="Is it risky?")}}
+
+
+def judge() -> None:
+    Judge().invoke(REQUEST)
+
+
+async def ajudge() -> None:
+    await Judge().ainvoke(REQUEST)
+
+
+class BeforeAgent(AgentMiddleware[Any, Any, Any]):
+    def before_agent(self, state: object, runtime: object) -> None:
+        judge()
+
+    async def abefore_agent(self, state: object, runtime: object) -> None:
+        await ajudge()
+
+
+class AroundModel(AgentMiddleware[Any, Any, Any]):
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        judge()
+        return handler(request)
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        await ajudge()
+        return await handler(request)
+
+
+class AroundTool(AgentMiddleware[Any, Any, Any]):
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        judge()
+        return handler(request)
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        await ajudge()
+        return await handler(request)
+
+
+def look(topic: str) -> str:
+    """Look something up."""
+    return f"{topic} hum."
+
+
+def judged(topic: str) -> str:
+    """Look something up, if that is right."""
+    judge()
+    return look(topic)
+
+
+def chat(*middleware: AgentMiddleware[Any, Any, Any], tool: Callable[[str], str] = look) -> ag.Agent:
+    """Return an agent whose model is called twice, and its tool once."""
+
+    def reply(messages: Any) -> Any:
+        return "Done." if messages[-1].type == "tool" else calls(call(tool.__name__, topic="Bees"))
+
+    model = ScriptedChatModel(responses=reply)
+    return ag.chat_agent("bot", model, tools=[tool], middleware=middleware)
+
+
+def decides(ctx: object) -> str:
+    judge()
+    return "Done."
+
+
+def judge_in_branches() -> ag.Agent:
+    return ag.parallel("both", [ag.function_agent("a", decides), ag.function_agent("b", decides)])
+
+
+TREES: dict[str, tuple[Callable[[], ag.Agent], int, int]] = {
+    "before the agent": (lambda: chat(BeforeAgent()), 3, 1),
+    "around the model": (lambda: chat(AroundModel()), 4, 2),
+    "around a tool": (lambda: chat(AroundTool()), 3, 1),
+    "in a tool": (lambda: chat(tool=judged), 3, 1),
+    "in a function": (lambda: ag.function_agent("bot", decides), 1, 1),
+    "in branches": (judge_in_branches, 2, 2),
+}
+"""Trees, with the number of calls of models, and of decisions among them."""
+
+
+def invoke(runner: ag.Runner, way: str, *args: Any, **options: Any) -> ag.Result:
+    if way == "sync":
+        return runner.invoke(*args, **options)
+    return asyncio.run(runner.ainvoke(*args, **options))
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("name", TREES)
+def test_a_decision_counts_as_a_call_with_its_tokens(name: str, way: str) -> None:
+    tree, model_calls, decisions = TREES[name]
+    runner = ag.Runner(tree(), limits=ag.Limits(model_calls=50))
+    with_limits = invoke(runner, way, "Go.").spent
+    assert (with_limits.model_calls, with_limits.tokens) == (model_calls, decisions * TOKENS)
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("name", TREES)
+def test_a_limit_of_calls_refuses_a_decision_or_the_call_after_it(name: str, way: str) -> None:
+    tree, model_calls, _ = TREES[name]
+    runner = ag.Runner(tree(), limits=ag.Limits(model_calls=model_calls))
+    assert invoke(runner, way, "Go.").status == "done"
+    runner = ag.Runner(tree(), limits=ag.Limits(model_calls=model_calls - 1 or 1))
+    if model_calls > 1:
+        with pytest.raises(ag.LimitError, match=r"Limits\.model_calls"):
+            invoke(runner, way, "Go.")
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_limit_of_tokens_counts_decisions(way: str) -> None:
+    tree = ag.sequential("both", [ag.function_agent("a", decides), ag.function_agent("b", decides)])
+    runner = ag.Runner(tree, limits=ag.Limits(tokens=TOKENS))
+    with pytest.raises(ag.LimitError, match=r"Limits\.tokens, which is 10"):
+        invoke(runner, way, "Go.", thread_id="t")
+    done = invoke(runner, way, thread_id="t", limits=ag.Limits(tokens=5 * TOKENS))
+    assert (done.status, done.spent.tokens, done.spent.model_calls) == ("done", 2 * TOKENS, 2)
