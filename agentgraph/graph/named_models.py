@@ -11,6 +11,8 @@ import os
 import re
 from collections.abc import Iterable
 
+from pydantic import SecretStr
+
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.errors import AgentGraphError, InvalidAgentError
 from agentgraph.graph.failures import mark_of_run
@@ -35,9 +37,14 @@ class NamedModels:
 
     def __init__(self, places: Iterable[Place] = ()) -> None:
         self.unmade: dict[str, list[str]] = {}
+        self._are_played = False
         for place in places:
             agent = place.agent
-            if isinstance(agent, ChatAgent) and isinstance(agent.model, str):
+            if not isinstance(agent, ChatAgent):
+                continue
+            for each in agent.middleware:
+                self._are_played |= getattr(each, "plays_models", False)
+            if isinstance(agent.model, str):
                 named = self.unmade.setdefault(agent.model, [])
                 named += [agent.name] * (agent.name not in named)
         self._made: dict[str, object] = {}
@@ -66,6 +73,8 @@ class NamedModels:
         """
         if name not in self._made:
             made = await Call(model_named, _amodel_named, (name, where))
+            if not self._are_played and (key := _missing_key(made)):
+                raise of_run(AgentGraphError(f"{where}: {_needs(name, key)}"))
             self._made.setdefault(name, made)
         return self._made[name]
 
@@ -123,11 +132,29 @@ def _known_fault(name: str, error: Exception) -> str:
         return f"the model {name!r} names the unknown provider {provider!r}; {advice}"
     variables = _VARIABLE.findall(str(error))
     if variables and not any(map(os.environ.get, variables)):
-        needed = variables[0]  # the others are for other kinds of credentials
-        return (
-            f"the model {name!r} needs {needed}, which is not set; set it in the environment, {_OBJECT}"
-        )
+        return _needs(name, variables[0])  # the others are for other kinds of credentials
     return ""
+
+
+def _needs(name: str, variable: str) -> str:
+    fault = f"the model {name!r} needs {variable}, which is not set"
+    return f"{fault}; set it in the environment, {_OBJECT}"
+
+
+def _missing_key(model: object) -> str | None:
+    """Return the variable of a key that a model was made without; None if it has one, or needs none.
+
+    Some models, such as `ChatAnthropic`, are made without a key, and each call fails. If another
+    variable of the provider is set, such as a base URL or a token, the model may do without the key.
+    """
+    secrets: dict[str, str] = getattr(model, "lc_secrets", {})
+    for field, variable in secrets.items():
+        key = getattr(model, field, None)
+        if field.endswith("api_key") and isinstance(key, SecretStr) and not key.get_secret_value():
+            provider = variable.partition("_")[0] + "_"
+            is_set = any(value for each, value in os.environ.items() if each.startswith(provider))
+            return None if is_set else variable
+    return None
 
 
 def _listed(agents: list[str]) -> str:

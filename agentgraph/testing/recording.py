@@ -66,6 +66,9 @@ _SHORTEST_SECRET = 12
 class Recorded(AgentMiddleware[Any, Any, Any]):
     """LangChain middleware that records or plays the answers of models and tools; see `recorded`."""
 
+    plays_models = True
+    """Whether models may be played, which then need no key."""
+
     def __init__(self, path: str | PathLike[str], mode: Mode) -> None:
         super().__init__()
         self._recorder = Recorder(Cassette(path, mode))

@@ -1,8 +1,10 @@
 """Models that LangChain cannot make of a name: a missing key or package, an unknown provider."""
 
 import asyncio
+import os
 import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from langgraph.types import RetryPolicy
 
 import agentgraph as ag
 from agentgraph.agents.agents import Agent
-from agentgraph.testing import call, calls, transcript
+from agentgraph.testing import call, calls, recorded, transcript
 
 pytestmark = pytest.mark.usefixtures("offline")
 
@@ -92,6 +94,50 @@ def test_the_error_is_one_line_with_agent_model_and_way_out(
     tree = ag.sequential("s", [names((lambda ctx: name) if chosen else name)])
     _, error = failure(drive.run, ag.Runner(tree), "Go.")
     assert str(error) == f"{'s/w' if chosen else 'w'}: {fault}"
+
+
+ANTHROPIC = "anthropic:claude-opus-5"
+
+
+@pytest.fixture
+def no_anthropic(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [each for each in os.environ if each.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(variable)
+
+
+@pytest.mark.usefixtures("no_anthropic")
+@pytest.mark.parametrize(("model", "where"), [(ANTHROPIC, "w"), (lambda ctx: ANTHROPIC, "s/w(0)")])
+def test_a_model_that_is_made_without_its_key_fails_alike(drive: Drive, model: Any, where: str) -> None:
+    runner = ag.Runner(ag.each("s", names(model), over="items", on_error="collect"))
+    _, error = failure(drive.run, runner, "Go.", values={"items": ["a"]})
+    assert str(error) == (
+        f"{where}: the model {ANTHROPIC!r} needs ANTHROPIC_API_KEY, which is not set; set it in the "
+        f"environment, {OBJECT}"
+    )
+
+
+@pytest.mark.usefixtures("no_anthropic")
+@pytest.mark.parametrize("variable", ["API_KEY", "BASE_URL", "AUTH_TOKEN"])
+def test_a_model_may_do_without_a_key_if_its_provider_has_another_variable(
+    drive: Drive, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(ctx: ag.Context) -> ag.Exit:
+        return ag.Exit()
+
+    runner = ag.Runner(ag.sequential("s", [ag.function_agent("stop", stop), names(ANTHROPIC)]))
+    failure(drive.run, runner, "Go.")
+    monkeypatch.setenv(f"ANTHROPIC_{variable}", "http://127.0.0.1:9")
+    assert transcript(drive.run(runner, "Go.")) == ["s/stop: [exit]"]
+
+
+@pytest.mark.usefixtures("no_anthropic")
+def test_a_played_model_needs_no_key(drive: Drive, tmp_path: Path) -> None:
+    path = tmp_path / "bees.json"
+    recording = ag.Runner(names(scripted("Bees hum.")), middleware=[recorded(path)])
+    assert transcript(drive.run(recording, "Go.")) == ["w: Bees hum."]
+    for model in (ANTHROPIC, lambda ctx: ANTHROPIC):
+        played = ag.Runner(names(model), middleware=[recorded(path, mode="play")])
+        assert transcript(drive.run(played, "Go.")) == ["w: Bees hum."]
 
 
 def test_the_traceback_is_short(drive: Drive) -> None:
