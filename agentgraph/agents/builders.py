@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, overload
 
+from pydantic import BaseModel
+
 from agentgraph.agents.agents import (
     Agent,
     AgentFunction,
@@ -443,6 +445,9 @@ def agent(
     def decorate(fn: AgentFunction) -> FunctionAgent:
         if isinstance(fn, type):
             raise InvalidAgentError([class_fault(fn)])
+        if isinstance(fn, str):
+            instead = f"@ag.agent(name={fn!r}), or ag.function_agent({fn!r}, fn)"
+            raise InvalidAgentError([f"{fn!r} is not a function; write {instead}"])
         return function_agent(
             name or str(getattr(fn, "__name__", type(fn).__name__)),
             fn,
@@ -1005,7 +1010,9 @@ def each(
 
 def as_tuple(value: object) -> tuple[Any, ...]:
     """Convert an iterable to a tuple; a single value, such as a string or a tool, to a tuple of one."""
-    is_one = isinstance(value, str | Mapping) or is_tool(value)
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    is_one = isinstance(value, str | Mapping | BaseModel) or is_tool(value)  # pydantic yields fields
     return tuple(value) if isinstance(value, Iterable) and not is_one else (value,)
 
 

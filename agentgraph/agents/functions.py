@@ -50,7 +50,8 @@ def is_awaitable(value: object) -> bool:
     """Return whether a value must be awaited: a coroutine, a future, any object with `__await__`."""
     if isinstance(value, types.GeneratorType):
         return bool(value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)
-    return hasattr(type(value), "__await__")
+    method = getattr(type(value), "__await__", None)
+    return method is not None and not getattr(method, "is_hint", False)
 
 
 def discard(awaitable: object) -> None:

@@ -269,6 +269,7 @@ def _no_form(value: object, error: Exception) -> str:
     )
 
 
+_SHORT = 40
 _NO_TYPE = "Unable to generate pydantic-core schema for "
 
 
@@ -294,11 +295,15 @@ def schema_fault(schema: ResponseSchema) -> str | None:
 def type_fault(error: Exception) -> str:
     """Return the fault of a type; that of pydantic has the `repr` of the whole value."""
     why = reason(error)
-    return "pydantic knows no such type" if why.startswith(_NO_TYPE) else why
+    is_unknown = why.startswith(_NO_TYPE) or "is not fully defined" in why
+    return "pydantic knows no such type" if is_unknown else why
 
 
 def _not_a_schema(what: str, schema: object, why: str) -> str:
     fault = f"the {what} schema {shown(schema)} is neither a type nor a JSON schema ({why})"
+    if isinstance(schema, list | tuple | set):
+        choice = ", ".join(shown(each, _SHORT) for each in schema)
+        return f'{fault}; for a choice pass Literal[{cut(choice, _SHORT)}], or {{"enum": [...]}}'
     return fault if isinstance(schema, dict) else f"{fault}; pass a pydantic model or another type"
 
 

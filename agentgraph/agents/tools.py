@@ -69,6 +69,8 @@ def as_tool(thing: object) -> BaseTool:
             description=about or f"Asks the agent {thing.agent.name}.",
             args_schema=_arguments(thing.args_schema),
         )
+    if isinstance(thing, Handoff):
+        raise TypeError("a handoff belongs in sub_agents=")
     if isinstance(thing, Agent):
         raise TypeError("an agent becomes a tool by agent_tool(agent)")
     if not isinstance(thing, BaseTool) and (inner := inner_tool(thing)) is not None:

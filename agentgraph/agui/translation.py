@@ -251,7 +251,7 @@ def events(
         An iterator, async if `agent_events` is. An exception of `agent_events` becomes a `RUN_ERROR`.
     """
     translator = Translator(run_input)
-    if isinstance(agent_events, AsyncIterable):
+    if isinstance(agent_events, AsyncIterable) and not isinstance(agent_events, Iterator):
         return _atranslated(agent_events, translator)
     return _translated(agent_events, translator)
 

@@ -14,6 +14,7 @@ from langgraph.graph import START
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from agentgraph.agents.agents import Agent, is_agent
+from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
@@ -133,6 +134,7 @@ class OwnedGraph(Graph):
         ]
 
 
+@hints_names("graph")
 class RootGraph(OwnedGraph):
     """The graph of a tree: a LangGraph `CompiledStateGraph` whose input cannot impersonate an agent.
 
@@ -216,8 +218,8 @@ class RootGraph(OwnedGraph):
         reads it, and a thread may be read meanwhile. And if messages have ids, which may be those of
         the thread, or if there are answers, where limits may be asked about.
         """
-        if not isinstance(input, Mapping | Command | None):
-            _check_state(input)
+        if not isinstance(input, Command | None):
+            _check_state(input, config)
         ACTIVATIONS.look()
         config, saver = self._guarded(self._with_room(called(config, self.config)))
         config = self._counting(config)
@@ -424,12 +426,26 @@ class RootGraph(OwnedGraph):
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
 
 
-def _check_state(graph_input: object) -> None:
+_KEYS = frozenset(("messages", "values"))
+"""The keys of the input of a graph."""
+
+
+def _check_state(graph_input: object, config: RunnableConfig | None) -> None:
     """Refuse input of which LangGraph would take nothing; it takes commands, and objects of a state.
+
+    A graph around this one may pass a state without any of its keys.
 
     Raises:
         AgentGraphError: The input is a text, a message, an agent, or a list of these.
     """
+    if isinstance(graph_input, Mapping):
+        is_inside = READ in ((config or {}).get("configurable") or {})
+        if graph_input and not is_inside and _KEYS.isdisjoint(graph_input):
+            raise AgentGraphError(
+                f"the input of a graph has messages and values, not {shown([*graph_input])}; pass "
+                '{"messages": [("user", ...)], "values": {...}}'
+            )
+        return
     if isinstance(graph_input, list | tuple):
         has_state = any(isinstance(each, Command) for each in graph_input)
         messages = "[...]"

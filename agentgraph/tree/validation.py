@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.agents.agents import (
     Agent,
+    AgentTool,
     ChatAgent,
     CheckedAgent,
     Composite,
@@ -134,14 +135,22 @@ def _common_faults(agent: Leaf | Composite, checks: Iterable[CheckedAgent]) -> I
             yield f"limits={shown(each.limits)} are none; pass Limits, as in ag.Limits(model_calls=20)"
 
 
+def _where_it_belongs(it: BreakLoop | Exit | AgentTool | Handoff) -> str:
+    if isinstance(it, BreakLoop | Exit):
+        return f"a function returns it: return ag.{type(it).__name__}()"
+    if isinstance(it, AgentTool):
+        return "an agent tool belongs in tools= of a chat agent"
+    return "a handoff belongs in sub_agents= of a chat agent, or in the agents of a swarm"
+
+
 def _how_to_make(it: object) -> str:
     match it:
         case type() if issubclass(it, BreakLoop | Exit):
             return f"it is a class: write ag.{it.__name__}()"
         case type():
             return "it is a class: build an agent with ag.chat_agent, ag.human, ag.sequential, ..."
-        case Handoff():
-            return "a handoff belongs in sub_agents= of a chat agent, or in the agents of a swarm"
+        case BreakLoop() | Exit() | AgentTool() | Handoff():
+            return _where_it_belongs(it)
         case BaseTool():
             return 'it is a tool: pass it in the tools of ag.chat_agent("name", model, tools=[...])'
         case BaseLanguageModel():

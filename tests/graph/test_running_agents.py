@@ -295,8 +295,15 @@ def test_another_agent_in_the_place_of_one_that_waits_is_an_error(disk: Disk) ->
 
 
 REFUSED: dict[str, tuple[Function, str]] = {
-    "unknown": (lambda ctx: ctx.run("x", "r"), "flow: ctx.run('x'): agents= declares only 'echo'"),
-    "no text": (lambda ctx: ctx.run("echo", 1), "flow: ctx.run('echo'): the request 1 is not a text"),
+    "unknown": (
+        lambda ctx: ctx.run("x", "r"),
+        "flow: ctx.run('x'): agents= declares only 'echo'; pass a name of these",
+    ),
+    "no text": (
+        lambda ctx: ctx.run("echo", 1),
+        "flow: ctx.run('echo'): the request 1 is not a text; pass one, as in ctx.run('echo', 'Find "
+        "bees.')",
+    ),
     "no key": (
         lambda ctx: ctx.run("echo", "r", key=1.5),
         "flow: ctx.run('echo'): key=1.5 is neither a text nor a whole number",

@@ -55,10 +55,11 @@ def hints_names(row: str) -> Callable[[Class], Class]:
     return hinted
 
 
-def _refusing(text: str) -> Callable[[object], Any]:
-    def refuse(_: object) -> Any:
+def _refusing(text: str) -> Callable[..., Any]:
+    def refuse(*_: object) -> Any:
         raise TypeError(text)
 
+    refuse.is_hint = True  # type: ignore[attr-defined]
     return refuse
 
 

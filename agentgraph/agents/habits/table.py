@@ -234,6 +234,7 @@ OPTIONS: Mapping[str, Hints] = {
         **_all("max_transfers max_handoffs handoffs", "use transfers="),
     },
     "Ask()": _ASK,
+    "Custom()": _all("text payload value event name", "pass it as the first argument, data"),
     "TransferTo()": _all("agent name to target goto", _AS_NAME),
     "Runner()": _RUNNER,
     "Runner.invoke()": _INVOKED,
@@ -248,6 +249,8 @@ OPTIONS: Mapping[str, Hints] = {
 
 The class of an agent has those of its builder."""
 
+_AS_INVOKED = 'write runner.invoke("x", thread_id="monday", values={...}, config={...})'
+
 USAGES: Hints = {
     "sequential()": 'write ag.sequential("s", [a, b])',
     "parallel()": 'write ag.parallel("p", [a, b])',
@@ -261,6 +264,12 @@ USAGES: Hints = {
     "function_agent()": 'write ag.function_agent("name", fn)',
     "graph_agent()": 'write ag.graph_agent("name", graph)',
     "human()": 'write ag.human("name", "Print it?")',
+    "step()": 'write ag.step(agent, depends_on=["a"])',
+    "agent_tool()": 'write ag.agent_tool(agent, description="...")',
+    "agent()": 'write @ag.agent, or @ag.agent(name="writer")',
+    "validated()": "write ag.validated(agent, check)",
+    "Ask()": 'write ag.Ask("Print it?")',
+    "Custom()": "write ag.Custom(data)",
     "Limits()": "write ag.Limits(model_calls=...)",
     "Exit()": "yield the text, then ag.Exit()",
     "BreakLoop()": "yield the text, then ag.BreakLoop()",
@@ -270,6 +279,11 @@ USAGES: Hints = {
     "Runner()": 'write ag.Runner(tree, checkpointer="runs.db")',
     "Runner.run()": 'write ag.Runner(agent).run("x")',
     "Runner.arun()": 'write ag.Runner(agent).arun("x")',
+    "Runner.invoke()": _AS_INVOKED,
+    "Runner.ainvoke()": _AS_INVOKED,
+    "Runner.query()": 'write runner.query("x", thread_id="monday")',
+    "Runner.aquery()": 'write runner.aquery("x", thread_id="monday")',
+    "Runner.start()": 'write runner.start("x", thread_id="monday")',
     "Runner.resume()": "write runner.resume(thread_id, answer)",
     "Runner.aresume()": "write runner.aresume(thread_id, answer)",
 }
@@ -301,6 +315,10 @@ _EVENTS_OF_RUN: Hints = {
     **_all("final_output result", "use invoke(...).text, or invoke(...).output"),
     **_all("events stream_events stream", "iterate over the run: for event in run"),
 }
+
+_BUILT = "agents do not change; build a tree with all of them, then ag.Runner(tree)"
+_DRAWN = "print(agent) shows a tree, ag.compile_agent(agent).get_graph() its graph"
+_LANGCHAIN = "import it from langchain_core.messages"
 
 NAMES: Mapping[str, Hints] = {
     "module": {
@@ -335,7 +353,20 @@ NAMES: Mapping[str, Hints] = {
             "HumanInTheLoopMiddleware human_in_the_loop", "use approve=[tool names] of ag.chat_agent"
         ),
         **_all("exit_loop", "use break_tool=True of ag.chat_agent, or return ag.BreakLoop()"),
-        **_all("Router Branch", "use ag.switch(name, choose, {key: agent})"),
+        **_all("Router Branch Condition", "use ag.switch(name, choose, {key: agent})"),
+        **_all("Sequential SequentialChain Chain Pipeline", 'use ag.sequential("name", [a, b])'),
+        **_all("Parallel RunnableParallel", 'use ag.parallel("name", [a, b])'),
+        **_all("Loop", 'use ag.loop("name", [a], max_iterations=...)'),
+        **_all("Workflow", 'use ag.workflow("name", [a, ag.step(b, depends_on=["a"])])'),
+        **_all("Human UserProxyAgent human_input ask_human", 'use ag.human("name", "Print it?")'),
+        **_all(
+            "guardrail output_guardrail input_guardrail Guardrail", "use ag.validated(agent, check)"
+        ),
+        **_all("HumanMessage AIMessage SystemMessage ToolMessage Message", _LANGCHAIN),
+        **_all("RetryPolicy CachePolicy TimeoutPolicy", "import it from langgraph.types"),
+        **_all("from_yaml load_agent", 'use ag.load("report.yaml")'),
+        **_all("draw visualize plot draw_graph draw_mermaid", _DRAWN),
+        **_all("function node task entrypoint", "use @ag.agent"),
         **_all("run invoke run_sync", "use ag.Runner(agent).invoke(...)"),
         **_all("stream astream", 'use ag.Runner(agent).run("x", stream=True)'),
     },
@@ -361,8 +392,22 @@ NAMES: Mapping[str, Hints] = {
             "use thread_id= of a run, and threads()",
         ),
         **_all("as_tool", "use ag.agent_tool(agent)"),
+        **_all("values", "use thread(id).values, or invoke(...).values"),
+        **_all("agents tree root_agent root name", "use agent"),
+        **_all("compile", "use graph, which is compiled"),
+        **_all("text output result", "use invoke(...), which returns the result"),
+        **_all("add_agent add_node register add_edge", _BUILT),
+        **_all("draw_mermaid draw_mermaid_png visualize draw plot", _DRAWN),
+        **_all(
+            "continue_run send_message reply", "use resume(id, answer), or invoke(..., thread_id=id)"
+        ),
     },
     "agent": {
+        **_all("add_tool add_tools register_tool add_sub_agent add_agent add_node add_edge", _BUILT),
+        **_all("append extend add_handoff set_entry_point", _BUILT),
+        **_all("with_name with_config with_options bind", "use dataclasses.replace(agent, name=...)"),
+        **_all("then pipe", 'use ag.sequential("name", [a, b])'),
+        **_all("draw_mermaid draw_mermaid_png visualize draw plot", _DRAWN),
         **_all("engine saver", _RUN_FIRST),
         **_all("invoke ainvoke run arun run_sync run_async query kickoff call", _INVOKE),
         **_all("stream astream run_streamed", 'use ag.Runner(agent).run("x", stream=True)'),
@@ -387,6 +432,13 @@ NAMES: Mapping[str, Hints] = {
     },
     "Run": _EVENTS_OF_RUN,
     "AsyncRun": _EVENTS_OF_RUN,
+    "graph": {
+        **_all(
+            "run arun query kickoff run_sync run_async",
+            "use ag.Runner(tree).run(...), or invoke({...})",
+        ),
+        **_all("compile", "use it as it is; it is compiled"),
+    },
     "AgentEvent": {
         **_all("content", "use text or message"),
         **_all("author agent sender source", "use agent_name"),
@@ -426,6 +478,12 @@ NAMES: Mapping[str, Hints] = {
 """Names that do not exist, by the class of the object, or "module" for `ag.X`."""
 
 KEYS: Mapping[str, Hints] = {
+    "AgentEvent": {
+        **{name: f"use event.{name}" for name in ("text", "message", "output", "error", "action")},
+        "content": "use event.text",
+        "messages": "use event.message",
+        "": "use its attributes, or to_dict()[{key}]",
+    },
     "Result": {
         "messages": _OF_THREAD,
         "__interrupt__": "use pending",
@@ -441,8 +499,23 @@ KEYS: Mapping[str, Hints] = {
 }
 """Keys of what has none, by class; "" for any other key."""
 
+_NOT_ASYNC = "a Run is not async; use `async with` and `async for` with arun(...)"
+_NOT_SYNC = "an AsyncRun is async; use `async with`, or run(...)"
+_NO_OPERATOR = 'agents have no operators; write ag.sequential("name", [a, b]), or ag.parallel(...)'
+_NO_LIST = "a run is not a list; use query(...), which returns the list of its events"
+
 REFUSED: Mapping[str, Hints] = {
-    "Run": {"__await__": "a Run cannot be awaited; use arun(...), or await ainvoke(...)"},
-    "AsyncRun": {"__iter__": "an AsyncRun is not iterable; use async for, or run(...)"},
+    "Run": {
+        "__await__": "a Run cannot be awaited; use arun(...), or await ainvoke(...)",
+        **_all("__aiter__ __aenter__ __aexit__", _NOT_ASYNC),
+        "__getitem__": _NO_LIST,
+    },
+    "AsyncRun": {
+        "__iter__": "an AsyncRun is not iterable; use async for, or run(...)",
+        **_all("__enter__ __exit__", _NOT_SYNC),
+        "__getitem__": _NO_LIST,
+    },
+    "Result": {"__await__": "a Result cannot be awaited; use await ainvoke(...)"},
+    "agent": _all("__or__ __rshift__ __add__", _NO_OPERATOR),
 }
 """Special methods that do not exist, by class, with the whole text of the error."""

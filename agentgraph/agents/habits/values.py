@@ -10,8 +10,11 @@ from agentgraph.safe_repr import shown
 UPDATES = ("dict", "Command")
 """Names of the types that a LangGraph node returns."""
 
+ROLES = ("ai", "assistant", "user", "human", "system", "tool")
+"""The roles of messages in the short forms that LangChain reads: `("ai", "Hi.")`."""
+
 _RAISED = "exceptions must derive from BaseException"
-_SET = "'mappingproxy' object does not support item"
+_SET = ("'mappingproxy' object does not support item", "'mappingproxy' object has no attribute")
 
 
 def instead_of(value: object) -> str | None:
@@ -21,7 +24,12 @@ def instead_of(value: object) -> str | None:
     ('return ag.SetValues(topic=...)', None)
     """
     if isinstance(value, Mapping):
-        return _instead_of_update(value)
+        is_message = value.get("role") in ROLES and "content" in value
+        return "return the text itself, or an AIMessage" if is_message else _instead_of_update(value)
+    if is_short_message(value):
+        return "return the text itself, or an AIMessage"
+    if type(value).__name__ == "Result" and _is_signal(type(value)):
+        return "return its text: result.text"
     if isinstance(value, type):
         return f"return an object of it, as in ag.{value.__name__}()" if _is_signal(value) else None
     if type(value).__name__ != "Command":
@@ -31,6 +39,17 @@ def instead_of(value: object) -> str | None:
     if isinstance(command.goto, str):
         parts.append(f"return ag.TransferTo({shown(command.goto)})")
     return ", and ".join(parts) or "return ag.SetValues(name=...) or ag.TransferTo(name)"
+
+
+def is_short_message(value: object) -> bool:
+    """Return whether a value is a message in LangChain's short form, such as `("ai", "Hi.")`."""
+    return (
+        type(value) is tuple
+        and len(value) == 2
+        and isinstance(value[0], str)
+        and value[0] in ROLES
+        and isinstance(value[1], str)
+    )
 
 
 def _instead_of_update(update: Mapping[Any, object]) -> str:
@@ -73,7 +92,7 @@ def node_faults(fn: Callable[..., Any], returned: str) -> Iterator[str]:
 
 def note_on(error: BaseException) -> str | None:
     """Return the hint for a function that raised a signal or set a context value; None for others."""
-    text = str(error.args[0]) if type(error) is TypeError and error.args else ""
+    text = str(error.args[0]) if type(error) in (TypeError, AttributeError) and error.args else ""
     if text == _RAISED:
         return "Return or yield a signal, as in `return ag.BreakLoop()`; it is not raised."
     if text.startswith(_SET):

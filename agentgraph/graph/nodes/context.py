@@ -394,7 +394,7 @@ class ActivationContext(Context[Any]):
         return kept_for(self._records, keeper_node(self._place, name))
 
     @override
-    def run(self, name: str, request: str, *, key: str | int | None = None) -> Any:
+    def run(self, name: str, request: Any = None, *, key: str | int | None = None) -> Any:
         if self.runs is None:
             raise AgentGraphError(
                 f"{self.address}: ctx.run({shown(name)}): only a function agent runs agents, "

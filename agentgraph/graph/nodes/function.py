@@ -9,7 +9,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 
 from agentgraph.agents.agents import FunctionAgent
 from agentgraph.agents.context import Context
-from agentgraph.agents.functions import is_async
+from agentgraph.agents.functions import is_async, is_awaitable
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
@@ -93,7 +93,9 @@ class FunctionCall:
         """Call the function and take its items; if it is async, return what to await."""
         view = self._activation.view
         output: object = self._node.agent.fn(self._context or view.context(view.history))
-        if isinstance(output, AsyncGenerator | Awaitable):
+        if isinstance(output, AsyncGenerator):
+            return output
+        if isinstance(output, Awaitable) and is_awaitable(output):
             return output
         if isinstance(output, Generator):
             with closing(output):

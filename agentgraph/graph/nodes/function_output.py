@@ -6,7 +6,7 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.agents import is_agent
-from agentgraph.agents.habits.values import instead_of
+from agentgraph.agents.habits.values import instead_of, is_short_message
 from agentgraph.agents.schemas import json_schema, schema_fault
 from agentgraph.agents.signals import (
     Ask,
@@ -56,7 +56,9 @@ class FunctionOutput:
 
     def take(self, output: object, *, live: bool = False) -> bool:
         """Take an item, or items up to one that ends the activation; return whether there was one."""
-        if isinstance(output, list | tuple):
+        if isinstance(output, list | tuple) and not (
+            type(output) is tuple and is_short_message(output)
+        ):
             return any(self._take_one(item, live=live) for item in output)
         return self._take_one(output, live=live)
 

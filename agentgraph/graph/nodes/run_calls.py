@@ -195,12 +195,15 @@ class RunCalls:
 
     def _new(self, name: str, request: str, key: str | int | None) -> RunCall:
         where = self.activation.address
-        if name not in self._lanes:
+        if not isinstance(name, str) or name not in self._lanes:
             names = ", ".join(map(repr, self._lanes))
-            raise AgentGraphError(f"{where}: ctx.run({shown(name)}): agents= declares only {names}")
+            raise AgentGraphError(
+                f"{where}: ctx.run({shown(name)}): agents= declares only {names}; pass a name of these"
+            )
         if not isinstance(request, str):
             raise AgentGraphError(
-                f"{where}: ctx.run({name!r}): the request {shown(request)} is not a text"
+                f"{where}: ctx.run({name!r}): the request {shown(request)} is not a text; pass one, "
+                f"as in ctx.run({name!r}, 'Find bees.')"
             )
         if key is not None and (isinstance(key, bool) or not isinstance(key, str | int) or key == ""):
             raise AgentGraphError(

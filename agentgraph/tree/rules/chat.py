@@ -22,6 +22,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.functions import gives_one_value, is_async, is_hook
+from agentgraph.agents.langchain_values import is_tool
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
 from agentgraph.agents.schemas import answer_tools, output_fault
@@ -202,6 +203,8 @@ def _tool_faults(agent: ChatAgent, reachable: Sequence[Handoff]) -> Iterator[str
     tools: list[BaseTool] = []
     for given in (*tools_of(agent.middleware), *agent.tools):
         if isinstance(given, Mapping):
+            if any(callable(each) or is_tool(each) for each in given.values()):
+                yield f"tools={shown(given)} is a mapping; pass a list of the tools: tools=[...]"
             continue
         if isinstance(given, AgentTool):
             yield from _agent_tool_faults(given)

@@ -7,15 +7,17 @@ from agentgraph.agents.functions import gives_one_value
 from agentgraph.agents.kinds import called_agents, kind_of
 from agentgraph.agents.limits import limit_faults
 from agentgraph.safe_repr import shown
-from agentgraph.tree.rules.options import sub_agent_faults
+from agentgraph.tree.rules.options import arity_faults, sub_agent_faults
 from agentgraph.tree.rules.row import Around, Rules
 
 
 def _faults(agent: LoopAgent, around: Around) -> Iterator[str]:
     yield from sub_agent_faults(agent, around)
     yield from limit_faults("max_iterations", agent.max_iterations)
-    if agent.until is not None and not gives_one_value(agent.until):
-        yield f"until={shown(agent.until)} cannot be used; pass a function of a context"
+    if agent.until is not None:
+        if not gives_one_value(agent.until):
+            yield f"until={shown(agent.until)} cannot be used; pass a function of a context"
+        yield from arity_faults("until", agent.until)
     unbounded = agent.max_iterations is None and agent.until is None
     if unbounded and agent.sub_agents and not any(map(_can_end, agent.sub_agents)):
         yield (

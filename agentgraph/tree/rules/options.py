@@ -1,7 +1,9 @@
 """The faults of options shared by several kinds of agents."""
 
 from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from inspect import signature
 from typing import cast, get_args
 
 from agentgraph.agents.agents import (
@@ -126,6 +128,20 @@ def source_faults(option: str, source: object) -> Iterator[str]:
             f"{option}={shown(source)} cannot be used; pass the name of a value, or a function of a "
             "context"
         )
+    yield from arity_faults(option, source)
+
+
+def arity_faults(option: str, fn: object) -> Iterator[str]:
+    """Yield the fault of a function of a context that cannot be called with one."""
+    if not callable(fn):
+        return
+    with suppress(ValueError):  # some functions that are written in C have no signature
+        called = signature(fn, follow_wrapped=False)
+        try:
+            called.bind(None)
+        except TypeError:
+            takes = called.replace(return_annotation=called.empty)
+            yield f"{option}={shown(fn)} takes {takes}; it takes one argument, a Context"
 
 
 def sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent, _: Around) -> Iterator[str]:
