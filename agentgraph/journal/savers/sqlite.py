@@ -21,6 +21,7 @@ from agentgraph.graph.guarded_saver import advice_for
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.journal.savers.file_locks import FileLocks
+from agentgraph.journal.savers.file_space import FREE_PAGES, INCREMENTAL, give_back, returning
 from agentgraph.journal.savers.sqlite_index import CREATE, IS_THERE, known_of, page_of
 from agentgraph.journal.savers.thread_index import Begun, Listed, ThreadQuery
 from agentgraph.journal.savers.threaded import AsyncInThreads
@@ -30,7 +31,7 @@ _BUSY_SECONDS = 30.0
 _ONLY_ASYNC = "AsyncSqliteSaver supports async calls only"
 _FORK_SECONDS = 1.0
 _SYNCHRONOUS = "PRAGMA synchronous=NORMAL;"
-_PRAGMAS = f"PRAGMA journal_mode=WAL; {_SYNCHRONOUS}"
+_PRAGMAS = f"{INCREMENTAL} PRAGMA journal_mode=WAL; {_SYNCHRONOUS}"
 _NAMESPACES = (
     "SELECT DISTINCT checkpoint_ns FROM checkpoints WHERE thread_id = ? AND checkpoint_id >= ?"
 )
@@ -83,6 +84,16 @@ class _SqliteSaver(SqliteSaver):
                 before.total_changes  # noqa: B018
                 self.conn = _connected(self.path)
                 self.conn.execute(_SYNCHRONOUS)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread, as `SqliteSaver` does, and give its space back to the disk."""
+        super().delete_thread(thread_id)
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Give the space of deleted data back to the disk."""
+        with self.lock:
+            give_back(self.conn, _BUSY_SECONDS)
 
     def namespaces_since(self, thread_id: str, since: str) -> list[str]:
         """Return the namespaces of a thread that have checkpoints with an id or later ones."""
@@ -163,6 +174,20 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
             await self.conn.rollback()
         else:
             self._has_index = True
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete a thread, as `AsyncSqliteSaver` does, and give its space back to the disk."""
+        await super().adelete_thread(thread_id)
+        await self.give_back()
+
+    async def give_back(self) -> None:
+        """Give the space of deleted data back to the disk."""
+        async with self.lock:
+            async with self.conn.execute(FREE_PAGES) as cursor:
+                (free,) = await cursor.fetchone()  # type: ignore[misc]  # it has one row
+            for script in returning(free, _BUSY_SECONDS):
+                with suppress(sqlite3.OperationalError):
+                    await self.conn.executescript(script)
 
     async def alist_threads(self, query: ThreadQuery, after: Begun | None, limit: int) -> Listed:
         """Return the threads after one, newest first; None without an index."""
@@ -378,9 +403,12 @@ def async_sqlite_saver(
 
 
 def _check_opens(path: str) -> None:
-    """Open a file and close it, to raise early: aiosqlite leaks a thread if it cannot open a file."""
+    """Open a file and close it, to raise early: aiosqlite leaks a thread if it cannot open a file.
+
+    A new one gets its form, which has to be known before LangGraph creates tables.
+    """
     with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
-        connection.execute("PRAGMA schema_version")
+        connection.executescript(_PRAGMAS)
 
 
 def _unopened(path: str, error: Exception) -> SaverError:
