@@ -146,17 +146,41 @@ def test_a_save_does_not_ask_the_server_for_the_lock_each_time(
     assert ["pg_try_advisory_lock" in query for query in queries] == [True] * 20
 
 
-def test_other_runs_go_on_when_one_has_lost_its_lock(url: str) -> None:
+def test_all_runs_of_a_saver_end_when_its_locks_are_lost_and_the_next_run_has_new_ones(
+    url: str,
+) -> None:
     tree = ag.sequential("s", [says("a"), says("b")])
     with ag.Runner(tree, checkpointer=url) as runner:
-        one, other = (runner.run("Go.", thread_id=name) for name in ("one", "other"))
-        next(one), next(other)
-        lock: Any = runner.saver.thread_locks._held["one"]
-        cut = f"SELECT pg_terminate_backend({lock._connection.info.backend_pid}, 5000)"
-        assert Databases.ask(url, cut) == [(True,)]
-        assert lines(other) == ["s/b: b"]
-        with pytest.raises(ag.SaverError):
-            list(one)
+        runs = [runner.run("Go.", thread_id=name) for name in ("one", "other")]
+        for run in runs:
+            next(run)
+        assert cut_locks(url) == 2  # one connection holds both
+        assert lines(runner.run("Go.", thread_id="new")) == ["s/a: a", "s/b: b"]
+        for run in runs:
+            with pytest.raises(ag.SaverError, match="does not hold the lock of this run any more"):
+                list(run)
+        assert [runner.advance(name).status for name in ("one", "other")] == ["done", "done"]
+        assert Databases.ask(url, HELD) == [(0,)]
+
+
+CONNECTIONS = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+def test_a_hundred_runs_at_a_time_have_one_connection_for_all_locks(url: str) -> None:
+    tree = ag.sequential("s", [says("a"), says("b")])
+    with (
+        ag.postgres_saver(url, max_connections=2) as saver,
+        ag.Runner(tree, checkpointer=saver) as runner,
+    ):
+        runs = [runner.run("Go.", thread_id=f"t{number}") for number in range(100)]
+        for run in runs:
+            next(run)
+        assert Databases.ask(url, HELD) == [(100,)]
+        assert Databases.ask(url, CONNECTIONS) == [(2,)]
+        assert [lines(run) for run in runs] == [["s/b: b"]] * 100
+        assert Databases.ask(url, HELD) == [(0,)]
 
 
 def test_a_session_that_does_not_hold_its_lock_any_more_is_found_out(
@@ -167,7 +191,8 @@ def test_a_session_that_does_not_hold_its_lock_any_more_is_found_out(
     with ag.Runner(ag.sequential("s", [says("a"), says("b")]), checkpointer=url) as runner:
         run = runner.run("Go.", thread_id="t")
         next(run)
-        runner.saver.thread_locks._held["t"]._connection.execute("SELECT pg_advisory_unlock_all()")
+        session, _ = runner.saver.thread_locks.session()
+        session._connection.execute("SELECT pg_advisory_unlock_all()")
         with pytest.raises(ag.SaverError, match="pooler in its transaction mode"):
             list(run)
 
@@ -224,7 +249,7 @@ def test_a_cancelled_wait_for_a_lock_leaves_none(url: str, monkeypatch: pytest.M
         locks = [ThreadLock(saver, thread) for thread in threads]
         with elsewhere.holding(saver, threads):
             tasks = [asyncio.create_task(lock.aacquire()) for lock in locks]
-            await asyncio.to_thread(elsewhere.wait_for, postgres_locks._AT_ONCE)
+            await asyncio.to_thread(elsewhere.wait_for, 1)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -265,13 +290,18 @@ def test_an_exception_of_a_signal_handler_while_a_lock_is_taken_leaves_none(
         elsewhere.wait_for(1)
         signal.raise_signal(signal.SIGINT)
 
-    with ag.postgres_saver(url) as saver, elsewhere.holding(saver, "t"):
-        lock, interrupting = ThreadLock(saver, "t"), threading.Thread(target=interrupt)
-        interrupting.start()
-        with pytest.raises(KeyboardInterrupt):
-            lock.acquire()
-        interrupting.join()
-        elsewhere.wait_for(0)  # its session has ended
+    with ag.postgres_saver(url) as saver:
+        with elsewhere.holding(saver, "t"):
+            lock, interrupting = ThreadLock(saver, "t"), threading.Thread(target=interrupt)
+            interrupting.start()
+            with pytest.raises(KeyboardInterrupt):
+                lock.acquire()
+            interrupting.join()
+            lock.release()
+        wait_until(lambda: Databases.ask(url, HELD) == [(0,)])
+        again = ThreadLock(saver, "t")
+        again.acquire()
+        again.release()
 
 
 def test_schemas_of_a_database_have_threads_of_their_own(url: str) -> None:
@@ -311,19 +341,18 @@ def test_a_server_that_gives_no_more_connections_is_named(databases: Databases) 
     url = databases.make(of="template0")
     name = url.partition("?")[0].rpartition("/")[2]
     Databases.ask(url, "DROP ROLE IF EXISTS few")
-    Databases.ask(url, "CREATE ROLE few LOGIN CONNECTION LIMIT 6")
+    Databases.ask(url, "CREATE ROLE few LOGIN CONNECTION LIMIT 2")
     Databases.ask(url, f"ALTER DATABASE {name} OWNER TO few")
     tree = ag.sequential("s", [says("a"), says("b")])
     with ag.Runner(tree, checkpointer=url.replace("//postgres:@", "//few@")) as runner:
-        runs: list[ag.Run] = []
-        with pytest.raises(ag.SaverError) as caught:
-            while True:  # the saver itself has one connection, or a few
-                runs.append(runner.run("Go.", thread_id=f"t{len(runs)}"))
-        assert 'too many connections for role "few"; run fewer at a time' in str(caught.value)
+        taken = psycopg.connect(url.replace("//postgres:@", "//few@"))
+        with taken, pytest.raises(ag.SaverError) as caught:
+            runner.invoke("Go.", thread_id="t")  # the saver itself has one connection
+        assert 'too many connections for role "few"; have fewer processes' in str(caught.value)
         assert "max_connections" in str(caught.value)
-        assert 2 <= len(runs) < 6
-        assert [lines(run) for run in runs] == [["s/a: a", "s/b: b"]] * len(runs)
-        assert runner.invoke("Go.", thread_id="last").status == "done"
+        few = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'few'"
+        wait_until(lambda: Databases.ask(url, few) == [(1,)])
+        assert runner.invoke("Go.", thread_id="t").status == "done"
 
 
 def test_a_run_waits_for_one_that_is_closing(url: str) -> None:

@@ -14,9 +14,11 @@ import pytest
 from helpers import Async, Drive, Sync, asks, lines, says
 from helpers.commands import Commands, wait_until
 from helpers.databases import Databases
+from helpers.pooler import Pooler
 
 import agentgraph as ag
-from agentgraph.journal.savers.postgres import MOST_CONNECTIONS
+from agentgraph.journal.savers import postgres
+from agentgraph.journal.savers.opening import MAX_CONNECTIONS
 from agentgraph.journal.savers.urls import is_database_url, without_password
 
 TREE = ag.sequential("s", [ag.parallel("p", [says("a"), asks("boss")]), says("c")])
@@ -62,7 +64,10 @@ def test_a_run_whose_runner_is_closed_ends_and_its_thread_is_free(url: str, driv
         assert lines(drive.resume(again, "t"))[-1] == "s/b: b"
 
 
-def test_a_saver_opens_few_connections_and_closes_all(url: str) -> None:
+def test_a_saver_opens_few_connections_and_closes_all(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_IDLE_SECONDS", 0.2)
     mine = f"SELECT count(*) {OTHERS}"
     with ag.Runner(TREE, checkpointer=url) as runner:
 
@@ -70,8 +75,8 @@ def test_a_saver_opens_few_connections_and_closes_all(url: str) -> None:
             await asyncio.gather(*(runner.ainvoke("Go.") for _ in range(30)))
 
         asyncio.run(several())
-        # The server takes a moment to end what is closed.
-        wait_until(lambda: 1 <= Databases.ask(url, mine)[0][0] <= MOST_CONNECTIONS + 4)
+        assert 2 <= Databases.ask(url, mine)[0][0] <= MAX_CONNECTIONS
+        wait_until(lambda: Databases.ask(url, mine) == [(2,)])  # those that are not needed close
     wait_until(lambda: Databases.ask(url, mine) == [(0,)])
 
 
@@ -249,3 +254,19 @@ def test_the_command_line_takes_a_url_and_shows_no_password(command: Commands, u
     assert (wrong.code, "begins with mysql://" in wrong.err) == (2, True)
     for ended in (run, listed, resumed, copied, deleted, refused, wrong):
         assert "s3cr3t" not in ended.out + ended.err
+
+
+def test_a_pooler_that_keeps_no_sessions_is_refused(url: str, tmp_path: Path) -> None:
+    folder = url.rpartition("host=")[2]
+    with Pooler(tmp_path, f"{folder}/.s.PGSQL.5432") as pooler:
+        through = url.replace(folder, str(pooler.folder))
+        with psycopg.connect(through, autocommit=True) as one:
+            assert one.execute("SELECT 1").fetchone() == (1,)
+        with pytest.raises(ag.SaverError, match="a pooler in its transaction mode is before"):
+            ag.Runner(says("a"), checkpointer=through)
+
+
+@pytest.mark.parametrize("most", [1, 0, 2.5, "many", True])
+def test_a_saver_needs_two_connections(url: str, most: Any) -> None:
+    with pytest.raises(ag.AgentGraphError, match=r"max_connections=.* pass an integer of at least 2"):
+        ag.postgres_saver(url, max_connections=most)

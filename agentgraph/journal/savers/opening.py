@@ -30,6 +30,8 @@ _CALLS = {
 }
 _BY_ID = ("langgraph.checkpoint.sqlite", "langgraph.checkpoint.postgres")
 """LangGraph's savers that list all namespaces of a thread by id."""
+MAX_CONNECTIONS = 5
+"""The most connections of a saver to its database, if nothing else is said."""
 _MOST_NAMESPACES = 32
 """Of more, all are listed at once."""
 
@@ -54,7 +56,9 @@ def open_saver(
     return file_saver(name, allow)
 
 
-def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSaver":
+def postgres_saver(
+    url: str, *, allow: Iterable[type | str] = (), max_connections: int = MAX_CONNECTIONS
+) -> "DatabaseSaver":
     """Open LangGraph's `PostgresSaver` for sync and async calls; its tables are created if need be.
 
     ```
@@ -62,11 +66,11 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
         runner = Runner(report, checkpointer=saver)
     ```
 
-    It has a pool of one to 8 connections, which all runs on it share: one call at a time takes one.
-    Each active run has a further connection, which locks its thread by an advisory lock, for all
-    processes and machines; up to four of these are kept for later runs. So the server's
-    `max_connections` must allow for 8 and as many as there are runs at a time, for each saver. The lock
-    needs a session: connect to the server itself, or to a pooler in its session mode.
+    However many runs it has, it has at most `max_connections` connections. One locks the threads of
+    its runs by advisory locks, for all processes and machines. The others are a pool that all runs
+    share: one call at a time takes one, and those that are not needed close after seconds. A process
+    that runs little has two. The locks need a session: connect to the server itself, or to a pooler in
+    its session mode.
 
     A run that loses the connection of its lock (the server restarts, the network is cut) does not
     save any more: it ends with a `SaverError`, and the thread can be resumed. A process that was
@@ -78,15 +82,22 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
         url: "postgresql://user:password@host:port/database", with libpq's parameters after a `?`. A
             password may be left to PGPASSWORD or ~/.pgpass; errors do not show it.
         allow: Your own types whose objects are read too: classes, or "module:Name".
+        max_connections: The most connections of the saver, at least 2. With 2, the calls of all its
+            runs wait for one another; on a near server that costs nothing.
 
     Returns:
         The saver, ready to use; the end of a `with` block closes it.
 
     Raises:
-        SaverError: The database cannot be opened, its tables cannot be created, or the packages are
-            not installed: `pip install 'langgraph-agentgraph[postgres]'`.
-        AgentGraphError: It is no such URL, or `allow` names no type.
+        SaverError: The database cannot be opened, its tables cannot be created, a pooler does not keep
+            sessions, or the packages are not installed: `pip install 'langgraph-agentgraph[postgres]'`.
+        AgentGraphError: It is no such URL, `allow` names no type, or `max_connections` is less than 2.
     """
+    if type(max_connections) is not int or max_connections < 2:
+        raise AgentGraphError(
+            f"max_connections={shown(max_connections)} is out of range; pass an integer of at least "
+            "2: one connection for locks, and one for reads and writes"
+        )
     if not is_database_url(url):
         raise AgentGraphError(
             f"{shown(url)} is not the URL of a database; pass postgresql://user@host/database"
@@ -98,7 +109,7 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
             f"PostgreSQL needs packages that are not installed ({reason(error)}): "
             f"{pip_install('postgres')}"
         ) from None
-    return opened(url, allow)
+    return opened(url, allow, max_connections)
 
 
 def saver_fault(saver: Saver, mode: Mode) -> str | None:

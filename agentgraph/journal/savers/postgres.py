@@ -29,14 +29,15 @@ from agentgraph.journal.savers.postgres_database import (
     Connection,
     Database,
     check_connection,
+    check_sessions,
 )
 from agentgraph.journal.savers.postgres_index import create_index, has_index, known_of, page_of
 from agentgraph.journal.savers.postgres_locks import AdvisoryLocks
 from agentgraph.journal.savers.thread_index import Begun, Listed, ThreadQuery
 from agentgraph.journal.savers.threaded import AsyncInThreads
 
-MOST_CONNECTIONS = 8
-"""The most connections of a saver at a time; those of locks come on top."""
+_IDLE_SECONDS = 5.0
+"""After how long a connection that was not needed is closed; one stays."""
 _SETUP_LOCK = 0x6167_6772_6170_6800
 """The advisory lock of who creates the tables."""
 _SETUP_PAUSE = 0.05
@@ -51,7 +52,7 @@ WHERE pg_class.oid = 'checkpoints'::regclass
 class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
     """A pool that never returns a connection which is known to be lost, and says why it has none."""
 
-    def __init__(self, database: Database, *, opens_late: bool = False) -> None:
+    def __init__(self, database: Database, most_connections: int, *, opens_late: bool = False) -> None:
         """Make it; it is opened by its first connection, or before."""
         self._database, self.opens_late = database, opens_late
         kwargs = {
@@ -63,7 +64,8 @@ class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
         super().__init__(
             kwargs=kwargs,
             min_size=1,
-            max_size=MOST_CONNECTIONS,
+            max_size=most_connections,
+            max_idle=_IDLE_SECONDS,
             open=False,
             timeout=UNANSWERED_SECONDS,
             name=database.name,
@@ -100,9 +102,16 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
     """
 
     def __init__(
-        self, database: Database, schema: str, serializer: StrictSerializer, *, has_index: bool
+        self,
+        database: Database,
+        schema: str,
+        serializer: StrictSerializer,
+        *,
+        has_index: bool,
+        max_connections: int,
     ) -> None:
-        self._pool = _Pool(database)
+        self._most = max_connections - 1  # one is that of the locks
+        self._pool = _Pool(database, self._most)
         super().__init__(self._pool, serde=serializer)
         self.lock = nullcontext()  # type: ignore[assignment]  # each call has its own connection
         self.database = database.name
@@ -114,7 +123,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
 
     def _begin(self) -> None:
         self.conn = self._pool
-        self.threads = ThreadPoolExecutor(MOST_CONNECTIONS, "agentgraph-postgres")
+        self.threads = ThreadPoolExecutor(self._most, "agentgraph-postgres")
         self.thread_locks = AdvisoryLocks(*self._where, self._pool)
 
     def reopen(self) -> None:
@@ -122,7 +131,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         if self._pool.closed and not self._pool.opens_late:
             return
         self._process.keep((self._pool, self.threads, self.thread_locks))
-        self._pool = _Pool(self._where[0], opens_late=True)
+        self._pool = _Pool(self._where[0], self._most, opens_late=True)
         self._begin()
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
@@ -205,7 +214,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reopen_all)
 
 
-def opened(url: str, allow: Iterable[type | str]) -> DatabaseSaver:
+def opened(url: str, allow: Iterable[type | str], max_connections: int) -> DatabaseSaver:
     """Open a saver, as `postgres_saver` says.
 
     Raises:
@@ -215,13 +224,17 @@ def opened(url: str, allow: Iterable[type | str]) -> DatabaseSaver:
     serializer = StrictSerializer(allowed_types(allow))
     database = Database(url)
     with closing(database.connect()) as connection:
+        with closing(database.connect()) as other:
+            check_sessions(database, connection, other)
         try:
             _create_tables(connection)
             schema = _first(connection, _SCHEMA)
             is_indexed = _create_index(connection, schema)
         except psycopg.Error as error:
             raise database.error("cannot get the tables of the saver", error) from error
-    return DatabaseSaver(database, schema, serializer, has_index=is_indexed)
+    return DatabaseSaver(
+        database, schema, serializer, has_index=is_indexed, max_connections=max_connections
+    )
 
 
 def _create_tables(connection: Connection) -> None:

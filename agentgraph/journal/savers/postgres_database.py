@@ -6,6 +6,7 @@ keepalives while nothing is sent, by `tcp_user_timeout` while something is. A UR
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -29,8 +30,8 @@ _DEFAULTS: Mapping[str, str | int] = {
 }
 """Parameters of connections that a URL may set otherwise; the last one in milliseconds."""
 _FEWER = (
-    "run fewer at a time, because each active run holds one for its lock, and each saver up to eight; "
-    "or raise the limit, such as the server's max_connections"
+    "have fewer processes, because each saver holds one for the locks of its runs and up to "
+    "max_connections for reads and writes; or raise the limit, such as the server's max_connections"
 )
 _ADVICE = {
     "too many clients": _FEWER,
@@ -42,6 +43,10 @@ _ADVICE = {
     "does not exist": "create it, or name another one in the URL",
 }
 _PERCENT = "in its user and password write characters such as @, / and : as urllib.parse.quote does"
+
+
+_MARK = "agentgraph.session"
+"""A setting of a session, by which it is known."""
 
 
 class Database:
@@ -113,6 +118,38 @@ def check_connection(connection: psycopg.Connection[object]) -> None:
         if connection.closed:
             raise psycopg.OperationalError("the connection is closed")
         connection.pgconn.consume_input()
+
+
+def check_sessions(database: Database, one: Connection, other: Connection) -> None:
+    """Refuse a pooler that does not keep a connection on one session of the server.
+
+    There a setting of one connection is seen by another one, or is gone in the next statement.
+
+    Args:
+        database: The database.
+        one: A connection.
+        other: Another one.
+
+    Raises:
+        SaverError: There is such a pooler, or the server cannot be asked.
+    """
+    marked, seen = (
+        "SELECT pg_backend_pid(), set_config(%s, %s, false)",
+        "SELECT current_setting(%s, true)",
+    )
+    pid, mark = "SELECT pg_backend_pid()", uuid4().hex
+    try:
+        before = one.execute(marked, [_MARK, mark]).fetchone()
+        beside = other.execute(seen, [_MARK]).fetchone()
+        there = one.execute(f"{pid}, current_setting(%s, true)", [_MARK]).fetchone()
+    except psycopg.Error as error:
+        raise database.error("cannot be asked for its sessions", error) from error
+    if before != there or (beside and beside[0] == mark):
+        raise SaverError(
+            f"{database.name}: a pooler in its transaction mode is before the server, so that no "
+            "session, and no lock of a thread, stays on one connection; connect to the server itself, "
+            "or set the pooler to its session mode"
+        )
 
 
 def _advice(said: str) -> str:
