@@ -56,18 +56,22 @@ def _run(
     runner: ag.Runner, turn: Turn, pending: Sequence[Any], values: Mapping[str, Any] | None = None
 ) -> Sequence[Any]:
     """Run a turn, or resume it with an answer to the first open question; return the open questions."""
-    events: Iterable[ag.AgentEvent] = []  # none if a model did not ask what the script asks
     if callable(turn):
         result = turn(runner, THREAD)
-        events = result.events if result else []
+        _print(result.events if result else [])
     elif pending:
-        events = runner.resume(THREAD, {pending[0].id: _answer(turn, pending[0])})
-    elif isinstance(turn, str):
-        events = runner.run(turn, thread_id=THREAD, values=values)
+        with runner.resume(THREAD, {pending[0].id: _answer(turn, pending[0])}) as run:
+            _print(run)
+    elif isinstance(turn, str):  # a model may not ask what the script asks
+        with runner.run(turn, thread_id=THREAD, values=values) as run:
+            _print(run)
+    return runner.pending(THREAD)
+
+
+def _print(events: Iterable[ag.AgentEvent]) -> None:
     for event in events:
         _, _, text = transcript([event])[0].partition(": ")
         print(f"{event.address}: {text}", flush=True)
-    return runner.pending(THREAD)
 
 
 def _answer(turn: str | dict[str, Any], question: Any) -> Any:

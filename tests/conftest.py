@@ -1,4 +1,4 @@
-"""What all tests share: OpenAI's protocol on the loopback address, and no way to any other."""
+"""Shared by all tests: OpenAI's protocol on the loopback address, and no other connections."""
 
 import gc
 import importlib
@@ -86,7 +86,7 @@ def program(forker: Forker, tmp_path: Path) -> Iterator[commands.Commands]:
 def postgres() -> Iterator[str]:
     """Run a PostgreSQL that listens on a socket in its folder only, and give its address.
 
-    Its folder is none of pytest's: each further session of pytest closes those to PostgreSQL's user.
+    Its folder is not one of pytest's, which a further session of pytest closes to PostgreSQL's user.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that there is for users who logged in

@@ -1,4 +1,4 @@
-"""The examples that are google-adk's samples written anew run offline as their READMEs say."""
+"""The ports of google-adk's samples run offline as their READMEs say."""
 
 import pytest
 from helpers import lines

@@ -312,7 +312,7 @@ def test_what_a_tool_gave_is_played_for_a_call_of_another_id(drive: Drive, path:
         said = ToolMessage("1", tool_call_id="1")
         return Command(update={"messages": [said], "counted": "1"})
 
-    for number in ("1", "2"):  # the model is asked again, for it has other instructions
+    for number in ("1", "2"):  # the model is asked again, because it has other instructions
         made, last = calls(call("count", number)), lambda messages: messages[-1].text
         tree = chat("c", made, last, instruction=f"Ask {number}.", tools=[count])
         runner = ag.Runner(tree, middleware=[recorded(path)])

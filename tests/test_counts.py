@@ -1,4 +1,4 @@
-"""What runs write, what readers read, and what both hold, is not more than it is to be."""
+"""The writes of runs, the reads of readers, and the memory of both stay below their bounds."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,7 +12,7 @@ OPEN = {
     "calls of first event, of 400 for an item": 8.0,
     "memory of an async run side by side": 1.4,
 }
-"""What rows may come to whose aim is not reached yet: ratios, or amounts where there is only ours."""
+"""Bounds of rows that miss their aim: ratios, or amounts without a comparison."""
 
 
 @pytest.mark.parametrize("figures", counts.GROUPS)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("offline")
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FOLDERS = sorted({path.parent for path in EXAMPLES.glob("*/app.py")} - {EXAMPLES / "web"})
-"""The ports; the web application has tests of its own, `test_web_example.py` and `web/`."""
+"""The ports; the web application has its own tests, `test_web_example.py` and `web/`."""
 PROGRAM = str(Path(sys.prefix) / "bin" / "agentgraph")
 COMMAND = re.compile(r"^(?:agentgraph|python) .*", re.MULTILINE)
 
@@ -195,7 +195,7 @@ def test_the_deep_agent_runs_code_once_a_person_agrees_and_keeps_the_files() -> 
 
 
 def turns(tree: ag.Agent, *texts: str) -> tuple[list[str], dict[str, object]]:
-    """Return who said the last word of each turn of a thread, and its values."""
+    """Return the last message of each turn of a thread with its address, and the values."""
     runner = ag.Runner(tree)
     last = [runner.invoke(text, thread_id="t").events[-1] for text in texts]
     return [f"{event.address}: {event.text}" for event in last], dict(runner.thread("t").values)

@@ -18,11 +18,11 @@ ORDER = """
 __main__ cli __init__ testing agui window skills show threads reports journal events graph tree agents
 errors safe_repr
 """
-"""The folders, and the files beside them, from top to bottom: each imports only those below it."""
+"""The folders, and the files next to them, from top to bottom: each imports only those below it."""
 FOLDERS = ORDER.split()
 
 PURE = ("agents", "tree", "errors", "safe_repr")
-"""What knows nothing of LangGraph, and whatever it reaches."""
+"""The folders that do not import LangGraph, directly or indirectly."""
 
 ALONE = f"""
 import importlib, sys, types
@@ -55,7 +55,7 @@ FILES = {
 
 
 def imports(module: ast.Module) -> Iterator[str]:
-    """Yield what a module imports, wherever in it, `TYPE_CHECKING` included."""
+    """Yield all imports of a module, at any depth, `TYPE_CHECKING` included."""
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

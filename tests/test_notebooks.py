@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 ALL = sorted(NOTEBOOKS.glob("*.ipynb"))
 VARYING = re.compile(r"\d+(\.\d+)? ?m?s\b|\d+:\d\d|[0-9a-f]{8,}[-0-9a-f]*|[ ─━]+")
-"""What differs from run to run: times, ids, and the room that these take."""
+"""The parts that differ from run to run: times, ids, and the room that these take."""
 
 each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 
@@ -25,7 +25,7 @@ def code(notebook: Any) -> list[Any]:
 
 
 def shown(cell: Any) -> list[str]:
-    """Return what a cell shows as text, without what differs: branches speak in any order."""
+    """Return the sorted text output of a cell, without parts that differ; branches run in any order."""
     texts = [
         output.text if output.output_type == "stream" else output.data.get("text/plain", "")
         for output in cell.outputs
@@ -48,7 +48,7 @@ sys.modules["mermaidx"] = None
 import agentgraph, langchain_openai
 gc.freeze()
 """
-"""What a kernel runs first: `%reset` collects garbage, and need not go through all modules for it."""
+"""The first code of a kernel: the garbage collection of `%reset` then skips the imported modules."""
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 @contextmanager
 def imported(name: str) -> Iterator[ModuleType]:
-    """Import the application of an example anew: which tools it has depends on the key."""
+    """Import the application of an example again, because its tools depend on the key."""
     spec = importlib.util.spec_from_file_location(f"real_{name}", EXAMPLES / name / "app.py")
     assert spec is not None
     assert spec.loader is not None
@@ -33,7 +33,7 @@ def imported(name: str) -> Iterator[ModuleType]:
 
 
 def answering(app: ModuleType) -> Callable[[Body], Answer]:
-    """Return what answers requests as the scripts of an example do; instructions tell the agents."""
+    """Return a function that answers as the scripts of an example; instructions identify the agents."""
     agents = [each for each in vars(app).values() if isinstance(each, ag.ChatAgent)]
     begins = {each.name: str(each.instruction).partition("{")[0] for each in agents}
 
@@ -54,7 +54,7 @@ def answering(app: ModuleType) -> Callable[[Body], Answer]:
 
 
 def searched(app: ModuleType, reply: AIMessage) -> str:
-    """Return what the server finds where a script would call a tool."""
+    """Return the server's search result in place of a script's tool call."""
     (call,) = reply.tool_calls
     try:
         return str(getattr(app, call["name"])(**call["args"]))

@@ -1,4 +1,4 @@
-"""LangGraph's tutorials on teams, written anew as examples, run offline as their READMEs say."""
+"""The ports of LangGraph's tutorials on teams run offline as their READMEs say."""
 
 from dataclasses import replace
 from pathlib import Path

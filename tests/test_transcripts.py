@@ -97,7 +97,7 @@ def in_order(case: Case, text: str) -> str:
 
 
 def given(thread: Thread, call: str) -> str:
-    """Return the lines that a call gives."""
+    """Return the lines of a call."""
     before, raised = len(thread.heard), ""
     try:
         returned = eval(call, {**NAMES, **calls_of(thread)})
@@ -108,7 +108,7 @@ def given(thread: Thread, call: str) -> str:
 
 
 def spent_lines(spent: ag.Spent) -> Iterator[str]:
-    """Yield what was spent, without the time: in all, and by each agent in the order of names."""
+    """Yield the usage without the time: in total, and by agent in the order of names."""
     for name, each in (("in all", spent), *sorted(spent.by_agent.items())):
         counts = ((field, getattr(each, field)) for field in MEASURES if field != "seconds")
         yield f"{name}: {', '.join(f'{field} {count}' for field, count in counts if count)}"

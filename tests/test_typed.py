@@ -1,4 +1,4 @@
-"""Applications as users write them: they run as they are typed, and checkers refuse wrong code."""
+"""Applications as users write them: they run as they are typed, and checkers reject wrong code."""
 
 import asyncio
 import subprocess

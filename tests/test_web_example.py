@@ -1,4 +1,4 @@
-"""The web application over HTTP, without a browser: what it refuses, and what a reader gets."""
+"""The web application over HTTP, without a browser: errors, and the events for a reader."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The prose uses the standard terms of the field, not words of our own."""
+"""The prose uses the standard terms of the field, not our own words."""
 
 import re
 from collections.abc import Iterator
@@ -58,7 +58,10 @@ PARTS = (
     *(f"agentgraph/{path.parent.name}/" for path in sorted(ROOT.glob("agentgraph/*/__init__.py"))),
     "examples/",
     "notebooks/",
-    "tests/helpers/",
+    *(
+        f"tests/{name}/"
+        for name in ("agents", "guarded", "guides", "helpers", "mutants", "skills", "tree", "web")
+    ),
     "*.md",
 )
 

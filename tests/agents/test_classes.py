@@ -1,4 +1,4 @@
-"""A class is not the function of an agent: `@agent` refuses it at once."""
+"""A class is not the function of an agent: `@agent` rejects it at once."""
 
 from typing import Any
 

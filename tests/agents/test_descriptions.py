@@ -1,4 +1,4 @@
-"""What other agents read that an agent is for: of every kind, with checks, and in skill files."""
+"""The descriptions of agents for other agents: of every kind, with checks, and in skill files."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ KINDS: dict[str, Any] = {
 
 
 def read_of(worker: ag.Agent, mode: Any) -> str:
-    """Return what the model of a supervisor reads of its only worker."""
+    """Return the description of the only worker for the model of a supervisor."""
     boss = scripted("Done.")
     list(ag.Runner(ag.supervisor("boss", boss, [worker], mode=mode)).query("Go."))
     (tool,) = boss.tools

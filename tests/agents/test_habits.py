@@ -1,4 +1,4 @@
-"""What newcomers type out of habit is answered by an error that says what to write instead."""
+"""Habits of newcomers are answered by an error with the code to write instead."""
 
 import asyncio
 import copy
@@ -252,7 +252,7 @@ FIRST_RUNNER = 'create a runner first: ag.Runner(agent).run("x")'
 
 
 def seen_by(use: Callable[[Any], object]) -> object:
-    """Return what a function makes of the context of an agent."""
+    """Return the result of a function of the context of an agent."""
     return ag.Runner(ag.agent(lambda ctx: ag.Custom(use(ctx)), name="f")).invoke("Go.")
 
 

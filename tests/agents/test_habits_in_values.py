@@ -1,4 +1,4 @@
-"""What users of LangGraph pass and return is accepted, or answered by what to write instead."""
+"""Values from LangGraph code are accepted, or answered by the code to write instead."""
 
 import asyncio
 from collections.abc import Callable, Mapping

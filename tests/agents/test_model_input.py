@@ -1,6 +1,6 @@
-"""What reaches a model: the hook that has the last word, budgets by trimming, and instructions.
+"""The input of a model: the last hook, budgets by trimming, and instructions.
 
-What a hook sees is in `tests/transcripts/model_input.txt`.
+The input of a hook is in `tests/transcripts/model_input.txt`.
 """
 
 from collections.abc import AsyncIterator

@@ -1,6 +1,6 @@
 """Plan and execute: what its models are sent, its limit, and when steps begin.
 
-What its agents may give, and how it ends, is in `tests/transcripts/plans.txt`.
+The results of its agents, and its ends, are in `tests/transcripts/plans.txt`.
 """
 
 import json

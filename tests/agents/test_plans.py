@@ -1,4 +1,4 @@
-"""Plans as planners and replanners say them: what is read, and what is refused with which words."""
+"""Plans in the words of planners and replanners: accepted ones, and errors of rejected ones."""
 
 from typing import Any
 

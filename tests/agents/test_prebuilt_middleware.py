@@ -1,4 +1,4 @@
-"""LangChain's ready-made middleware in one stack, side by side with `create_agent`."""
+"""LangChain's ready-made middleware in one stack, compared with `create_agent`."""
 
 import asyncio
 from pathlib import Path

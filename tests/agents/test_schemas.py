@@ -79,7 +79,7 @@ OBJECT = "Input should be an object"
 
 
 def fault(schema: Any, answer: Any) -> str | None:
-    """Return what is wrong with an answer to a question that was saved and read again."""
+    """Return the fault of an answer to a question that was saved and read again."""
     assert schema_fault(schema) is None
     return answer_fault(json.loads(json.dumps(json_schema(schema))), answer)
 

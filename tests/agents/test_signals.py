@@ -26,7 +26,7 @@ ALL = "proceed exit break_loop transfer ask"
 
 
 def may(fn: Any) -> str:
-    """Return what a function may do, in words."""
+    """Return the capabilities of a function, in words."""
     capabilities = allowed(fn)
     return " ".join(name for name in Capabilities.__slots__ if getattr(capabilities, name))
 

@@ -1,6 +1,6 @@
 """Supervisors: their tools, their limit, and the reminder that a worker says the same again and again.
 
-Whose turn it is, and what it sees, is in `tests/transcripts/supervisors.txt`.
+The order of the agents, and their input, are in `tests/transcripts/supervisors.txt`.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ REMINDER = (
 
 
 def naming(mode: str, name: str) -> Any:
-    """Return a message that calls a worker, or hands over to it."""
+    """Return a message that calls a worker, or transfers to it."""
     return calls(call(f"transfer_to_{name}") if mode == "handoff" else call(name, request="Go on."))
 
 

@@ -1,4 +1,4 @@
-"""What the sessions of `sessions.txt` do not show: JSON, ids, standard input, signals, tracebacks."""
+"""Not in the sessions of `sessions.txt`: JSON, ids, standard input, signals, tracebacks."""
 
 import json
 import signal

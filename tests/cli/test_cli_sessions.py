@@ -80,7 +80,7 @@ def test_session(command: Commands, title: str, session: str) -> None:
 
 
 def done(command: Commands, line: str, last: str) -> tuple[list[str], str]:
-    """Do what a line says; return what is printed, and the command to go on with that this names."""
+    """Run a line; return its output, and the command to continue that the output names."""
     match shlex.split(line):
         case ["touch", name]:
             (command.folder / name).touch()

@@ -1,4 +1,4 @@
-"""TARGET: wrong files and names are refused with the way out."""
+"""TARGET: wrong files and names raise errors with a way out."""
 
 import pytest
 from helpers.commands import Commands

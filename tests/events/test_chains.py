@@ -16,7 +16,7 @@ def silent(ctx: ag.Context) -> ag.TransferTo:
 
 
 def desk() -> ag.Agent:
-    """Return a group with a silent agent: the others speak after 0, 2, 3 and 4 transfers."""
+    """Return a group with a silent agent: the others reply after 0, 2, 3 and 4 transfers."""
     silently, to_more = calls(call("transfer_to_silent")), calls(call("transfer_to_more"))
     more = chat("more", *[calls(call("transfer_to_desk"))] * 2)
     workers = [ag.function_agent("silent", silent), more]

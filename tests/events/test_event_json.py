@@ -33,7 +33,7 @@ KEYS = st.deferred(lambda: SCALARS | st.tuples(SCALARS, SCALARS) | st.frozensets
 
 
 def holding(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Return what may hold values: lists of all kinds, dicts that look like our own, messages."""
+    """Return containers of values: lists of all kinds, dicts that look like our own, messages."""
     return st.one_of(
         *(st.lists(inner).map(kind) for kind in (list, tuple, deque)),
         *(st.sets(KEYS), st.frozensets(KEYS)),
@@ -135,7 +135,7 @@ def test_any_text_of_an_event_goes_through_json(
     assert sent(given) == given
 
 
-# What is not the same again.
+# The parts that do not return unchanged.
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What is written to LangGraph's stream writer becomes custom events of the agent that wrote it."""
+"""Writes to LangGraph's stream writer become custom events of the agent that made them."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Chunks of sub-agents inside a foreign graph, such as deepagents' researchers, have their names."""
+"""Chunks of sub-agents inside a LangGraph graph, such as deepagents' researchers, have their names."""
 
 import asyncio
 import threading
@@ -38,7 +38,7 @@ def researchers(*names: str) -> list[Any]:
 
 
 def leader(*asked: str) -> ScriptedChatModel:
-    """Return a model that gives tasks to sub-agents, all in one message."""
+    """Return a model that assigns tasks to sub-agents, all in one message."""
     tasks = [
         call("task", description=f"Task {number}.", subagent_type=name)
         for number, name in enumerate(asked)
@@ -93,7 +93,7 @@ def test_researchers_side_by_side_are_told_apart(drive: Drive, where: str) -> No
     assert (whole[0], whole[-1]) == ("I ask both.", "Both are done.")
     researched = {event.id for event in mine if event.partial and event.message and event.message.name}
     (void,) = [event.action.discarded for event in events if event.action]
-    assert {*void} == researched  # they are no messages of the thread
+    assert {*void} == researched  # they are not messages of the thread
 
 
 def translated(tree: ag.Agent, version: str, *, is_async: bool) -> list[ag.AgentEvent]:

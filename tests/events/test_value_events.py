@@ -28,7 +28,7 @@ class Values(TypedDict):
 
 
 def written(events: Any) -> list[tuple[str, Any]]:
-    """Return what events say was set, with the address that did."""
+    """Return the values that events set, with the address of the event."""
     return [(event.address, event.action.values) for event in events if event.kind == "values"]
 
 

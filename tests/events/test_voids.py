@@ -1,4 +1,4 @@
-"""Messages that middleware replaces or removes are void; what ran stays."""
+"""Messages that middleware replaces or removes are discarded; their steps stay."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

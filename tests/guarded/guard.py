@@ -1,4 +1,4 @@
-"""What every process of the tests begins with: it stays on the loopback address, and imports fast."""
+"""The start of every process of the tests: it stays on the loopback address, and imports fast."""
 
 import socket
 import sys

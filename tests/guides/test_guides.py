@@ -1,4 +1,4 @@
-"""What LangGraph's guides do by hand with context, store, streams and state works in a tree as well.
+"""The code of LangGraph's guides on context, store, streams and state works in a tree as well.
 
 The rest of what they do is in the notebooks, in `tests/transcripts/values.txt`, and in the tests of
 values, tools and streams.
@@ -278,7 +278,7 @@ def test_data_of_a_graph_in_a_tree_comes_only_with_subgraphs_under_its_name(driv
 
 
 def own(parts: Iterable[Any]) -> list[Any]:
-    """Return what was written to the `custom` stream, without the stamps of agents."""
+    """Return the writes to the `custom` stream, without the metadata of agents."""
     return [part for part in parts if not (isinstance(part, dict) and [*part] == ["agentgraph"])]
 
 

@@ -87,7 +87,7 @@ def chosen(count: int, seed: int) -> list[tuple[str, int]]:
 
 
 def killed(copy: Path, file: str, number: int) -> str:
-    """Return what the tests of a folder made of a change, where it is, and what it was."""
+    """Return the outcome of the tests of a folder for a change, with its place and text."""
     path, text = copy / file, (copy / file).read_text()
     tree = ast.parse(text)
     node, change = list(changes(tree))[number]

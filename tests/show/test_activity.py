@@ -262,7 +262,7 @@ def test_the_changes_and_the_rows_of_a_run(expression: str, expected: str) -> No
 
 
 def followed(agent: ag.Agent) -> str:
-    """Return what begins and ends, each once in a row, and the rows in the end."""
+    """Return the starts and ends, each once in a row, and the last rows."""
     streamed = Streamed(agent)
     rows = streamed.go(GO)
     changes = [each for each, _ in groupby(streamed.changes)]

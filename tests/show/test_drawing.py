@@ -73,7 +73,7 @@ def test_nodes_of_any_name_are_written_so_that_mermaid_reads_them(name: str) -> 
 
 
 def bundle(shown: Any) -> dict[str, str]:
-    """Return what Jupyter is given; a connection would fail the test."""
+    """Return the output for Jupyter; a connection would fail the test."""
     made: dict[str, str] = shown._repr_mimebundle_(include=None, exclude=None)
     return made
 

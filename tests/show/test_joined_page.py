@@ -18,7 +18,7 @@ from agentgraph.window.joined import (
 TOP = re.compile(
     r"^(?:export )?(?:async )?(?:function\*?|const|let|class) (\w+|[{\[][^=]*[}\]](?= =))", re.MULTILINE
 )
-"""What is declared at the top of a module: a name, or a pattern with several."""
+"""A declaration at the top of a module: a name, or a pattern with several."""
 NAMES = sorted(path.name for path in PAGE.glob("*.js"))
 
 
@@ -33,7 +33,7 @@ def exported(text: str) -> set[str]:
 
 
 def outermost(styles: str) -> list[str]:
-    """Return what stands before each outermost block of style sheets."""
+    """Return the selector of each outermost block of style sheets."""
     found, depth, begin = [], 0, 0
     for at, character in enumerate(styles):
         if character == "{":

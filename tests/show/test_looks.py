@@ -1,4 +1,4 @@
-"""How kinds look: told apart by shape and colour, readable on white and black; legends; directions."""
+"""How kinds look: different shapes and colours, readable on white and black; legends; directions."""
 
 from itertools import combinations
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""Runs that are watched: at a terminal, in a pipe, with a screen of one's own."""
+"""Runs that are watched: at a terminal, in a pipe, with a custom screen."""
 
 import asyncio
 import re

@@ -123,7 +123,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 def test_the_kernel_answers_calls_each_once_and_refuses_in_words(kernel: Kernel) -> None:
     kernel.send({"call": 1, "name": "about", "arguments": {}})
     assert kernel.hear(call=1)["answer"]["title"] == "s"
-    for _ in range(3):  # it is sent again as long as nobody answers
+    for _ in range(3):  # it is sent again until there is an answer
         kernel.send({"call": 2, "name": "start", "arguments": {"text": "Go.", "thread_id": "once"}})
     assert kernel.hear(call=2)["answer"] == {"thread_id": "once"}
     kernel.send({"call": 3, "name": "fly", "arguments": {}})
@@ -174,7 +174,7 @@ def test_a_closed_widget_tells_nothing_more(kernel: Kernel) -> None:
 
 
 class Views:
-    """What the views of one backend hear."""
+    """The messages that the views of one backend receive."""
 
     def __init__(self, runner: ag.Runner, **options: Any) -> None:
         self.heard: list[dict[str, Any]] = []
@@ -210,7 +210,7 @@ def test_a_view_that_asks_for_nothing_more_is_told_nothing_more(runner: ag.Runne
         asked += 1
         time.sleep(0.02)
     assert [*views.backend.followers] == [("there", 1)]
-    assert views.news("there").count("thread") == 1  # it runs on, and tells nothing twice
+    assert views.news("there").count("thread") == 1  # it continues, and sends nothing twice
     assert asked > 2
     views.backend.close()
     wait_until(lambda: view_threads() == 0)

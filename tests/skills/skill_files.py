@@ -1,4 +1,4 @@
-"""What the tests of skill files share: what a file may name, and the cases of the text files."""
+"""Shared by the tests of skill files: names for files, and the cases of the text files."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ GIVEN: dict[str, Any] = {
 
 
 def cases(name: str) -> Iterator[Any]:
-    """Yield the titles and texts of a file beside this one."""
+    """Yield the titles and texts of a file next to this one."""
     text = Path(__file__).with_name(name).read_text()
     for case in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
         title, _, body = case.partition("\n")

@@ -1,4 +1,4 @@
-"""Skill files make the same agents as the builders do; those of `agents.txt` are beside each other."""
+"""Skill files make the same agents as the builders do; those of `agents.txt` are next to each other."""
 
 import inspect
 import operator

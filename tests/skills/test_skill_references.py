@@ -1,4 +1,4 @@
-"""What a skill file may import: only what is allowed."""
+"""Imports of a skill file: only allowed ones work."""
 
 import json
 import sys

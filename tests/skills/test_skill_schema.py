@@ -1,4 +1,4 @@
-"""The JSON schema of skill files accepts what `load` accepts, and refuses what has a wrong form."""
+"""The JSON schema of skill files accepts what `load` accepts, and rejects wrong forms."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What may be a mistake in a tree that can run: it is no fault, and `agentgraph check` warns of it."""
+"""Possible mistakes in a tree that can run are not faults: `agentgraph check` warns of them."""
 
 from typing import Any
 

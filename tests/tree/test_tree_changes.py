@@ -1,6 +1,6 @@
-"""Trees that change while a thread waits: what goes on, and what is refused with the difference.
+"""Trees that change while a thread waits: it continues, or an error shows the difference.
 
-What a thread does in a changed tree is in `tests/transcripts/tree_changes.txt`.
+The behaviour of a thread in a changed tree is in `tests/transcripts/tree_changes.txt`.
 """
 
 import re

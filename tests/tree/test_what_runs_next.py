@@ -1,4 +1,4 @@
-"""What runs next: in a run, by counters and signals, and in a drawing, by what each stop may do."""
+"""The next node: in a run, by counters and signals; in a drawing, by the capabilities of nodes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +60,7 @@ def stops_of(tree: Tree, endings: Any) -> Iterator[str]:
 
 
 def read_back(tree: Tree, place: Place, cursor: Cursor, chains: Chains) -> tuple[Place, Cursor]:
-    """Return what a reader makes of an address that has learned where transfers led."""
+    """Return an address as a reader parses it that knows the targets of transfers."""
     assert chains.completed(0, place, cursor) == cursor
     found = parse_address(tree, address(place, cursor))
     assert found is not None
@@ -141,7 +141,7 @@ FUNCTIONS: list[Any] = [say, stop, may_stop, may_leave, anything]
 
 @st.composite
 def trees(draw: st.DrawFn) -> Agent:
-    """Draw a tree in which every agent has a name of its own."""
+    """Draw a tree in which every agent has its own name."""
     count = iter(range(1_000))
 
     def agent(depth: int) -> Agent:

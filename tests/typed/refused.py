@@ -1,4 +1,4 @@
-"""Wrong code that type checkers must refuse: each line says which error mypy reports there.
+"""Wrong code that type checkers must reject: each line says which error mypy reports there.
 
 mypy and pyright report a `type: ignore` that is not needed, so a line that they accept is an error.
 """

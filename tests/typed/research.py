@@ -25,7 +25,7 @@ import agentgraph as ag
 
 @dataclass(frozen=True)
 class Tenant:
-    """Who pays for a run."""
+    """The payer of a run."""
 
     name: str
     plan: Literal["free", "paid"] = "free"
@@ -54,7 +54,7 @@ class Verdict(BaseModel):
 
 
 class State(AgentState[Verdict]):
-    """What tools see: the messages, and the values of the run."""
+    """The state for tools: the messages, and the values of the run."""
 
     topic: str
     sources: list[str]

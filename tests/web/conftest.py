@@ -41,7 +41,7 @@ def wire(server: Server) -> Iterator[Wire]:
 
 @pytest.fixture
 def tab(chromium: Chrome) -> Iterator[Callable[[Server | Wire, str], Page]]:
-    """Open a thread of a server in a tab of its own: `tab(server, thread_id)`."""
+    """Open a thread of a server in a new tab: `tab(server, thread_id)`."""
     (first,) = chromium.window_handles
 
     def opened(server: Server | Wire, thread_id: str) -> Page:

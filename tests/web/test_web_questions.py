@@ -1,4 +1,4 @@
-"""Questions in the browser: a form for each kind of schema, approvals, and what is refused."""
+"""Questions in the browser: a form for each kind of schema, approvals, and rejected answers."""
 
 import json
 from typing import Any
