@@ -291,6 +291,7 @@ _LOADED_WHEN_USED = {
 
 
 if not TYPE_CHECKING:  # with it type checkers would accept any name
+    from agentgraph.agents.habits.agent_type import Agent  # the union, which answers a call by a hint
 
     def __getattr__(name: str) -> Any:
         if name not in _LOADED_WHEN_USED:

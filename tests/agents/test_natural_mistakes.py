@@ -164,6 +164,17 @@ MISTAKES: list[tuple[str, Callable[[], object], str]] = [
         'agentgraph has no attribute \'UserProxyAgent\'; use ag.human("name", "Print it?")',
     ),
     (
+        "ag.Agent(...)",
+        lambda: of.Agent(name="writer", instructions="Write."),
+        "ag.Agent is the type of all agents; use ag.chat_agent(name, model, tools=[...]), "
+        "ag.function_agent(name, fn), ag.sequential(name, [a, b]), ...",
+    ),
+    (
+        "class Mine(ag.Agent)",
+        lambda: type("Mine", (of.Agent,), {}),
+        "agents are not subclassed; write a function with @ag.agent",
+    ),
+    (
         "ag.entrypoint",
         lambda: of.entrypoint,
         "agentgraph has no attribute 'entrypoint'; use @ag.agent",
@@ -326,3 +337,11 @@ def test_what_langgraph_passes_to_a_graph_is_taken() -> None:
     builder.add_edge(START, "tree")
     assert builder.compile().invoke({"topic": "bees"}) == {"topic": "bees"}
     assert ag.compile_agent(A).invoke({})["messages"][0].text == "a"
+
+
+def test_the_type_of_all_agents_is_a_type() -> None:
+    kind: Any = of.Agent
+    for each in (A, ag.sequential("s", [A]), ag.validated(A, str), ag.human("h", "Well?")):
+        assert isinstance(each, kind)
+    assert not isinstance(search, kind)
+    assert (kind | None).__args__[0] is kind
