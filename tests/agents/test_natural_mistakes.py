@@ -1,4 +1,4 @@
-"""What people who know other libraries type in their first hour ends in a line that says what to do."""
+"""Natural mistakes of people who know other libraries end in a line that says what to do."""
 
 import asyncio
 from collections.abc import Callable

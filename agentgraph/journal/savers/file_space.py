@@ -2,7 +2,7 @@
 
 SQLite keeps the pages that a deletion frees for later saves, so a file never shrinks by itself. A new
 file is made so that free pages can be cut off at its end without a copy of the file. An older file
-cannot do that before it was compacted, which copies it whole, and which nobody else may use meanwhile.
+cannot do that before it was compacted, which copies it whole and needs exclusive use of it.
 """
 
 import sqlite3
