@@ -93,7 +93,7 @@ class Pooler:
 
 
 def _startup(client: socket.socket) -> bytes:
-    """Return the first message of a client; encryption is refused."""
+    """Return the first message of a client; encryption is rejected."""
     while True:
         (length,) = struct.unpack("!I", head := _read(client, 4))
         body = _read(client, length - 4)

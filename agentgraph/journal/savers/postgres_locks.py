@@ -152,7 +152,7 @@ class AdvisoryLocks:
         """Return the session that holds the locks, and whether it is new.
 
         Raises:
-            SaverError: There is no connection.
+            SaverError: A connection cannot be opened.
         """
         with self._opening:
             if self._session is not None and self._session.is_whole:
