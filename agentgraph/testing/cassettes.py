@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Literal, NamedTuple
 
 from agentgraph.errors import CassetteError
+from agentgraph.graph.nodes.activation import Activation
 from agentgraph.testing.cassette_files import OUTCOMES, CassetteFile, Entry, Question
 from agentgraph.testing.questions import difference
 
@@ -35,6 +36,12 @@ class Place(NamedTuple):
     def key(self) -> str:
         """The key in the file."""
         return f"{self.turn} {self.address} {self.call}"
+
+
+def place_of(activation: Activation, call: str) -> Place:
+    """Return the place of a call of an activation."""
+    thread = activation.config["configurable"].get("thread_id")
+    return Place(thread, activation.view.state.clock.turn, activation.address, call)
 
 
 class Cassette:

@@ -30,7 +30,7 @@ _HEADERS = ("default_headers", "default_query", "extra_headers", "extra_query", 
 
 def model_question(model: object, messages: Sequence[BaseMessage]) -> Question:
     """Make the question of a model call: its messages, and the tools and settings bound to it."""
-    sent = [_message(each) for each in messages]
+    sent = [message_form(each) for each in messages]
     offered = _offered(model)
     marks, tools = [mark_of(each) for each in sent], mark_of(offered)
     asked = {"messages": marks, "offered": tools}
@@ -107,7 +107,8 @@ def _as_text(part: object) -> str:
     return part if isinstance(part, str) else as_text(part)
 
 
-def _message(message: BaseMessage) -> dict[str, object]:
+def message_form(message: BaseMessage) -> dict[str, object]:
+    """Return a message as data without ids."""
     data: dict[str, object] = {"type": message.type, "content": _content(message.content)}
     if message.name:
         data["name"] = message.name

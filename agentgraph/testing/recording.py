@@ -12,6 +12,7 @@ themselves, inside all middleware.
 
 import asyncio
 import json
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -35,11 +36,10 @@ from agentgraph.graph.chat.models import ainvoke, invoke
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.failures import as_data, from_data, mark_of_limited
 from agentgraph.graph.internals import SCRATCHPAD
-from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.sync_async import Call
 from agentgraph.safe_repr import reason, shown
 from agentgraph.testing.cassette_files import Entry, Question
-from agentgraph.testing.cassettes import Cassette, Mode, Place, is_complete
+from agentgraph.testing.cassettes import Cassette, Mode, Place, is_complete, place_of
 from agentgraph.testing.questions import model_question, secrets_of, tool_question
 from agentgraph.testing.recorded_replies import (
     ReceivedChunks,
@@ -98,6 +98,14 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
         self._current(RUNNING.get(None)).recorder = self._recorder
         return await handler(request)
 
+    def with_recorded_decisions(self, middleware: T) -> T:
+        """Return other middleware of the same agent, with its decisions recorded or played."""
+        if "langchain_core.decisions.base" not in sys.modules:
+            return middleware  # nobody has a decision model, or LangChain does not know them
+        from agentgraph.testing.decisions import with_recorded_decisions
+
+        return with_recorded_decisions(middleware, self._recorder)
+
     def _current(self, call: T | None) -> T:
         """Return the current call; agents outside of trees have no address for a record."""
         if call is None:
@@ -107,12 +115,6 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
                 self._recorder.cassette.path,
             )
         return call
-
-
-def place_of(activation: Activation, call: str) -> Place:
-    """Return the place of a call of an activation."""
-    thread = activation.config["configurable"].get("thread_id")
-    return Place(thread, activation.view.state.clock.turn, activation.address, call)
 
 
 class Recorder:
@@ -187,6 +189,32 @@ class Recorder:
             await self._record(place, question, outcome)
         return _outcome_or_raise(returned)
 
+    async def decision(
+        self, place: Place, question: Question, ask: Call, model: object
+    ) -> dict[str, object]:
+        """Ask a decision model, or return its recorded answer or raise its recorded exception."""
+        with _ending():
+            entry = self.cassette.find(place, question)
+        if entry is not None:
+            with _ending(), self._reading(place):
+                outcome = from_data(from_json(entry["raised"])) if "raised" in entry else None
+                answer: dict[str, object] = entry.get("returned", {})
+            self.cassette.use(place, question)
+            if outcome is not None:
+                raise outcome
+            return answer
+        try:
+            response = await ask
+        except Exception as error:
+            if not steers(error):
+                raised = _without({"raised": _raised_as_json(error)}, secrets_of(model))
+                await self._record(place, question, raised)
+            raise
+        answer = response.model_dump(mode="json")
+        with _ending():
+            await self._record(place, question, {"returned": answer})
+        return answer
+
     def _record(self, place: Place, question: Question, outcome: dict[str, object]) -> Call:
         return _in_thread(self.cassette.keep, place, question, outcome)
 
@@ -253,8 +281,9 @@ def recorded(path: str | PathLike[str], mode: Mode = "auto") -> Recorded:
     exceptions. An exception is raised as often as it was recorded; on a further retry, "auto" calls.
 
     The input of a model consists of the messages (without ids), the tools and the schema of the answer.
-    Agents as tools are not recorded, but the calls inside them are. Models that functions, middleware
-    hooks or summaries call are not recorded. Playback still calls a tool that transfers with a
+    Agents as tools are not recorded, but the calls inside them are. Decision models that middleware
+    holds (LangChain's auto mode, model router) are recorded. Other models that functions, middleware
+    hooks or summaries call are not. Playback still calls a tool that transfers with a
     `Command` or changes messages of the run. Models must be created as usual, but in playback their key
     may be any text. The file has no keys, headers or settings of models, but it has all messages.
 
@@ -286,6 +315,16 @@ def recorded(path: str | PathLike[str], mode: Mode = "auto") -> Recorded:
             str(path),
         )
     return Recorded(path, mode)
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Make an error of the cassette end the run."""
+    try:
+        yield
+    except CassetteError as error:
+        mark_of_limited(error, None)
+        raise
 
 
 @contextmanager

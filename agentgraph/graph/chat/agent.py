@@ -200,6 +200,8 @@ class BuiltAgent:
     def _all_middleware(self) -> list[Middleware]:
         """Return the user's middleware and ours; approval of single calls is the outermost."""
         middleware, policy = list(self.agent.middleware), self.agent.history
+        for recorder in [each for each in middleware if hasattr(each, "with_recorded_decisions")]:
+            middleware = [cast(Any, recorder).with_recorded_decisions(each) for each in middleware]
         if isinstance(policy, Summarized):
             middleware.append(Summarizing(self.agent.name, policy))
         if not self.node_context.place.asks_approval:
