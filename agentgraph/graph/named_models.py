@@ -13,7 +13,6 @@ from collections.abc import Iterable
 
 from pydantic import SecretStr
 
-from agentgraph.agents.agents import ChatAgent
 from agentgraph.errors import AgentGraphError, InvalidAgentError
 from agentgraph.graph.failures import mark_of_run
 from agentgraph.graph.sync_async import Call
@@ -39,8 +38,7 @@ class NamedModels:
         self.unmade: dict[str, list[str]] = {}
         self._are_played = False
         for place in places:
-            agent = place.agent
-            if not isinstance(agent, ChatAgent):
+            if (agent := place.chat) is None:
                 continue
             for each in agent.middleware:
                 self._are_played |= getattr(each, "plays_models", False)
