@@ -43,3 +43,11 @@ def test_no_text_installs_another_project() -> None:
     files = [file for file in found if file.suffix in kinds]
     texts = {file: file.read_text() for file in [*files, *ROOT.glob("*.md")]}
     assert [str(file) for file, text in texts.items() if WRONG_NAME.search(text)] == []
+
+
+def test_the_error_about_unknown_versions_names_the_bounds() -> None:
+    internals = (PACKAGE / "graph" / "internals.py").read_text()
+    named = re.compile(r"(langgraph|langchain-core)[<>=]")
+    bounds = [each for each in PROJECT["dependencies"] if named.match(each)]
+    assert len(bounds) == 2
+    assert [each for each in bounds if each not in internals] == []
