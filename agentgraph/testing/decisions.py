@@ -1,6 +1,6 @@
 """Records the decisions that LangChain's middleware asks of decision models, and plays them.
 
-Auto mode and the model router hold their model and ask it in a hook, which no wrap of ours reaches. So
+Auto mode and the model router hold their model and ask it in a hook, which our wraps do not reach. So
 a tree that is recorded runs copies of such middleware, whose models ask the recorder.
 """
 

@@ -101,7 +101,7 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
     def with_recorded_decisions(self, middleware: T) -> T:
         """Return other middleware of the same agent, with its decisions recorded or played."""
         if "langchain_core.decisions.base" not in sys.modules:
-            return middleware  # nobody has a decision model, or LangChain does not know them
+            return middleware  # then there is no decision model
         from agentgraph.testing.decisions import with_recorded_decisions
 
         return with_recorded_decisions(middleware, self._recorder)
