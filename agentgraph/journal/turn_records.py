@@ -7,11 +7,13 @@ thread, or the outcome in the record.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from agentgraph.graph.message_changes import with_id
@@ -91,10 +93,35 @@ def input_digest(messages: Sequence[BaseMessage], values: Mapping[str, object] |
 
 
 def digest_of(value: object) -> str:
-    """Return a digest of plain data; what is not plain counts by its type."""
-    data = to_jsonable_python(value, by_alias=True, fallback=lambda each: type(each).__qualname__)
+    """Return a digest of plain data, the same in each process; what is not plain counts by its type.
+
+    >>> digest_of({"seats": {8, 0}}) == digest_of({"seats": {0, 8}})
+    True
+    """
+    plain = value if isinstance(value, str) else _ordered(value)
+    data = to_jsonable_python(plain, by_alias=True, bytes_mode="base64", fallback=_type_name)
     text = json.dumps(data, sort_keys=True)
     return blake2b(text.encode(errors="backslashreplace"), digest_size=_BYTES).hexdigest()
+
+
+def _ordered(value: object) -> object:
+    """Return data with sorted digests in place of each set, whose order differs between processes."""
+    match value:
+        case Set():
+            return sorted(map(digest_of, value))
+        case Mapping():
+            return {key: _ordered(each) for key, each in value.items()}
+        case list() | tuple():
+            return [*map(_ordered, value)]
+        case BaseModel():
+            return _ordered(value.model_dump(by_alias=True))
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {field.name: _ordered(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def _type_name(value: object) -> str:
+    return type(value).__qualname__
 
 
 def _id_of(turn_id: str) -> str:

@@ -103,6 +103,11 @@ def wanted_of(
             "advance() needs a turn_id for messages and values, or a repeated call would begin "
             "another turn; name the turn, such as turn_id='order-17'"
         )
+    if messages is None and values is not None:
+        raise AgentGraphError(
+            "advance() takes values together with the messages of the turn; pass both, or neither once "
+            "the turn has begun"
+        )
     if turn_id is not None and (not isinstance(turn_id, str) or not turn_id):
         raise AgentGraphError(f"turn_id={shown(turn_id)} is not a non-empty string; name the turn")
     if isinstance(messages, Command):

@@ -395,7 +395,7 @@ class Runner(metaclass=HintsNames):
                 the thread, and `messages` are rejected.
             answers: Answers to questions of the turn: a dict by the ids of the questions, or by their
                 addresses. An answered question takes the same answer again.
-            values: Values to write before the turn, as in `run`.
+            values: Values to write before the turn, as in `run`; they belong to its `messages`.
             context: LangGraph's runtime context, as in `run`.
             config: LangGraph's config, as in `run`.
             limits: The limits of the turn, as in `run`.

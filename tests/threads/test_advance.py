@@ -156,6 +156,17 @@ def test_other_input_under_a_known_name_is_refused(turns: Turns) -> None:
         turns.advance(turn_id="one", answers=answers)
 
 
+def test_equal_values_are_the_same_input_in_each_process(turns: Turns) -> None:
+    first, second = {0, 8}, {8, 0}  # equal, in another order, as those of two processes
+    assert [*first] != [*second]
+    for seats in (first, second):
+        values = {"seats": seats, "photo": b"\xff"}
+        assert turns.advance("Go.", turn_id="one", values=values).status == "paused"
+    with pytest.raises(ag.ThreadError, match="has begun with other messages or values"):
+        turns.advance("Go.", turn_id="one", values={"seats": {8}, "photo": b"\xff"})
+    assert turns.ran == ["writer"]
+
+
 def test_a_new_turn_is_refused_while_another_one_waits(turns: Turns) -> None:
     paused(turns)
     with pytest.raises(ag.PendingInterruptError):
@@ -191,6 +202,7 @@ def test_a_name_is_known_on_copies_and_after_a_rewind_before_its_turn(turns: Tur
         ({"turn_id": "", "messages": "Go."}, "turn_id='' is not a non-empty string"),
         ({"turn_id": 7, "messages": "Go."}, "turn_id=7 is not a non-empty string"),
         ({"turn_id": "one", "messages": []}, "has no messages; pass at least one"),
+        ({"turn_id": "one", "values": {"topic": "bees"}}, "takes values together with the messages"),
         ({"turn_id": "one", "answers": "yes"}, "answers='yes' names no question"),
     ],
 )
