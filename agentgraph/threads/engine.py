@@ -281,6 +281,7 @@ class Engine:
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(execution.thread_id, how, saver, on.before)
         execution.metadata = options["config"].get("metadata") or {}
+        execution.has_threads = len(options["stream_mode"]) > 1 or options["subgraphs"]
         execution.run_id = options["config"].get("run_id")
         return stream(graph_input, control=execution.control, **options)
 

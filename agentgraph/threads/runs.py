@@ -60,6 +60,7 @@ from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.live.active_run import ActiveRun, check_loop
 from agentgraph.threads.live.following import AsyncFollow
 from agentgraph.threads.live.loop_end import run_task
+from agentgraph.threads.live.process_end import close_at_end
 from agentgraph.threads.run_log import RunLog, logged
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
@@ -88,12 +89,14 @@ class Execution:
         generator: Yields the events of the run, and calls to be made.
         resume_paused: Resumes it where it pauses and can continue; None if it cannot.
         metadata: The metadata that it was given in its config.
+        has_threads: Whether its stream has threads that wait for the next part.
         run_id: The id that it was given in its config; None without one.
         origin: How it begins, for the log.
     """
 
     stream: object
     run_id: object = None
+    has_threads = False
     _has_begun = _has_stopped = _is_paused = False
     _log: RunLog | None = None
     _continuation: Continuation
@@ -350,6 +353,11 @@ class Run(Iterator[AgentEvent]):
         self._owner, self._has_begun = OfProcess(), False
         self._lock = lock
 
+    @property
+    def is_read(self) -> bool:
+        """Whether a thread waits for its next event."""
+        return self._consumer is not None
+
     def __repr__(self) -> str:
         hint = "" if self._has_begun else ": nothing has run; iterate over it to run it"
         return f"<Run of thread {self.thread_id!r}{hint}>"
@@ -417,6 +425,8 @@ class Run(Iterator[AgentEvent]):
 
     def _start(self) -> None:
         self._has_begun = True
+        if self._execution.has_threads:
+            close_at_end(self)
         try:
             check_loop(self._execution.saver, self.thread_id)
         except AgentGraphError:

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -323,3 +325,21 @@ def test_who_waits_for_a_thread_and_is_cancelled_leaves_it_to_others() -> None:
 
     assert asyncio.run(whole())[-1] == "last"
     assert gated.done == 1
+
+
+LEFT = """
+import agentgraph as ag
+
+agents = [ag.function_agent(name, lambda ctx: "Hm.") for name in "abc"]
+runner = ag.Runner(ag.sequential("s", agents))
+left = [runner.run("Go.", thread_id=str(number), stream=True) for number in range(12)]
+for run in left:
+    next(run)
+raise ValueError("as told")
+"""
+
+
+def test_a_program_ends_whose_loop_over_a_run_raised() -> None:
+    """Threads of LangGraph's stream would wait for ever, which Python waits for at the end."""
+    ended = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (1, "ValueError: as told")
