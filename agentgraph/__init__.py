@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from agentgraph.show.watching import Watched, awatch, watch
     from agentgraph.skills import load
     from agentgraph.threads.live.following import Follow
+    from agentgraph.threads.pruning import Pruned
     from agentgraph.threads.rewinds.forks import Forks
     from agentgraph.threads.runner import Runner
     from agentgraph.threads.runs import AsyncRun, Run
@@ -162,6 +163,7 @@ __all__ = [
     "ParallelAgent",
     "Pending",
     "PendingInterruptError",
+    "Pruned",
     "ReducerError",
     "RemoteRunError",
     "Reply",
@@ -257,6 +259,7 @@ _LOADED_WHEN_USED = {
     "Line": "agentgraph.reports.thread",
     "Output": "agentgraph.events.events",
     "Pending": "agentgraph.reports.thread",
+    "Pruned": "agentgraph.threads.pruning",
     "Result": "agentgraph.reports.result",
     "Run": "agentgraph.threads.runs",
     "Runner": "agentgraph.threads.runner",

@@ -12,15 +12,15 @@ thread grow with the square of its length: 500 messages of 400 bytes take 74 MB 
 Only this file, `stored_values.py` and `values.py` know of `DeltaChannel`, which is in beta.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import PendingWrite
+from langgraph.checkpoint.base import Checkpoint, DeltaChannelHistory, PendingWrite
 
 from agentgraph.graph.agent_records import applied, collected
-from agentgraph.graph.internals import delta_reducer
+from agentgraph.graph.internals import MISSING, DeltaSnapshot, delta_reducer
 from agentgraph.graph.message_changes import after_removal, folded, plain_messages
 from agentgraph.graph.values import Reducers, Write
 
@@ -126,3 +126,27 @@ RECORDS = Annotated[dict[str, object], DeltaChannel(applied, snapshot_frequency=
 
 
 CHANGES = Annotated[dict[str, object], DeltaChannel(collected, snapshot_frequency=_RECORD_FREQUENCY)]
+
+
+ROOT_CHANNELS: Mapping[str, DeltaChannel[Any]] = {
+    "messages": History(cast(Any, delta_reducer), list, snapshot_frequency=SNAPSHOT_FREQUENCY),
+    "middleware": DeltaChannel(applied, dict, snapshot_frequency=_RECORD_FREQUENCY),
+}
+"""The channels of roots that a later tree may not have any more."""
+
+
+def growing(channels: Mapping[str, object], checkpoint: Checkpoint) -> dict[str, DeltaChannel[Any]]:
+    """Return the channels that a checkpoint does not store whole, although they were written."""
+    there, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
+    return {
+        name: channel
+        for name, channel in channels.items()
+        if isinstance(channel, DeltaChannel) and name in versions and name not in there
+    }
+
+
+def snapshot(channel: DeltaChannel[Any], history: DeltaChannelHistory) -> DeltaSnapshot:
+    """Return all that a channel holds after the saved writes of its history."""
+    made = channel.from_checkpoint(history.get("seed", MISSING))
+    made.replay_writes(history["writes"])
+    return DeltaSnapshot(made.value)

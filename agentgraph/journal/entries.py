@@ -7,6 +7,8 @@ thread. Entries that a later `discarded` entry names, by id or by step, are left
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from langgraph.constants import START
+
 from agentgraph.events.translation import emitted_in, question_note
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import (
@@ -116,7 +118,11 @@ def entries_at(saved: Saved) -> list[Entry]:
 
 
 def _ordered_at(saved: Saved) -> list[tuple[EventOrder | None, Entry]]:
-    """Return the same, with their orders; an edit comes after the entry that discards the old."""
+    """Return the same, with their orders; an edit comes after the entry that discards the old.
+
+    Where turns before were pruned, the first input may have messages of the last of them, which was
+    given up: the thread has no events of that turn any more.
+    """
     found: list[tuple[EventOrder | None, Entry]] = []
     for task, writes in saved.read_writes().items():
         for written in (writes, saved.results.get(task, {})):
@@ -127,6 +133,8 @@ def _ordered_at(saved: Saved) -> list[tuple[EventOrder | None, Entry]]:
             found.append((note.order, note))
     if saved.notes:
         found += [(note.order, note) for note in saved.notes if note.kind not in _NO_EVENTS]
+    if START in saved.checkpoint["channel_values"] and not saved.parent_id:
+        return [each for each in found if each[0] is None or each[0].turn >= saved.clock[0]]
     return found
 
 

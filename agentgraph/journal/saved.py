@@ -31,6 +31,10 @@ NO_TASK = "00000000-0000-0000-0000-000000000000"
 """The task id of writes that belong to no task: the next step begins with them."""
 REQUESTS = "agentgraph_requests"
 """The namespace of the requests for a run on the thread."""
+MARK = "00000000-0000-0000-0000-000000000000"
+"""The id, in that namespace, of the mark of a thread whose first turns were pruned."""
+MARK_VERSION = f"1.{MARK}"
+"""The version of the channels of that mark."""
 COPIED = "agentgraph_steps"
 """The metadata key of a checkpoint that a rewind copied: the names that its step had before."""
 COPIED_TO = "agentgraph_copied_to"
@@ -347,6 +351,11 @@ def keeps_state(namespace: str) -> bool:
     Such a graph continues from the last checkpoint there, whichever activation or turn saved it.
     """
     return ":" not in namespace and bool(namespace)
+
+
+def without_counters(metadata: Mapping[str, object]) -> dict[str, object]:
+    """Return the metadata of a checkpoint that stores all delta channels whole."""
+    return {key: value for key, value in metadata.items() if key != _COUNTERS}
 
 
 def unmarked(metadata: Mapping[str, object]) -> dict[str, object]:

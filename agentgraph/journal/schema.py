@@ -17,7 +17,9 @@ tables the data that a saver returns.
     RECORD                  QuestionRecord                           runs on savers that are not known
 
 A request for a run is a separate checkpoint, whose state is RequestData. So is the record of a turn
-that a caller has named: its state is TurnData, and its outcome, a write, is TurnOutcome.
+that a caller has named: its state is TurnData, and its outcome, a write, is TurnOutcome; the rest of
+one that was pruned, another write, is PrunedTurn. So is the mark of a thread whose first turns were
+pruned: its state is PrunedMark.
 
 Times that give an order are whole microseconds since 1970 (`graph/stamps.py: now`); `seconds` makes
 seconds of them, for people. `FORMAT`, the version of all of it, begins the fingerprint of the tree in
@@ -81,6 +83,8 @@ __all__ = [
     "Note",
     "Outline",
     "Position",
+    "PrunedMark",
+    "PrunedTurn",
     "QuestionRecord",
     "Received",
     "RequestData",
@@ -207,6 +211,24 @@ class TurnOutcome(TypedDict):
 
     answers: dict[str, str]
     """A digest of each answer that it got, by the id of the question."""
+
+
+class PrunedTurn(TypedDict):
+    """The rest of a named turn that was pruned."""
+
+    is_done: bool
+    """Whether it ran to its end."""
+    reply: dict[str, Any] | None
+    """The event with its last text, as JSON data; None without texts."""
+
+
+class PrunedMark(TypedDict):
+    """The mark of a thread whose first turns were pruned: the state of a checkpoint."""
+
+    upto: int
+    """The number of their last event."""
+    began: str
+    """The id of the first checkpoint that the thread had."""
 
 
 Result = Annotated[LaneResult | CallResult | UnendedCall | Items | TaskResult, Field(discriminator=TAG)]

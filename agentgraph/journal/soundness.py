@@ -51,6 +51,7 @@ from agentgraph.journal.schema import (
     NOTES,
     VALUES,
     Outline,
+    PrunedMark,
     RequestData,
     TurnData,
 )
@@ -108,8 +109,11 @@ _NAMES: Mapping[str, str] = {
     NOTES: "a note of a run",
     "request": "a request for a run",
     "turn": "the record of a turn",
+    "pruned": "the mark of a pruned thread",
 }
 """The names in errors of the parts of a checkpoint, and of the channels."""
+_BESIDE = {"turn": "turn", "pruned": "upto"}
+"""The kinds of checkpoints in the namespace of requests, each with a key of its state."""
 _CHANNEL_AND_VALUE = itemgetter(1, 2)
 _KIND = Note._fields.index("kind")
 
@@ -176,8 +180,9 @@ def check_sound(tree: Tree, saved: Saved) -> None:
         versions.validate_python([{"versions": every}])
         datetime.fromisoformat(checkpoint["ts"])
         if saved.namespace == REQUESTS:
-            name = "turn" if "turn" in checkpoint["channel_values"] else "request"
-            beside.validate_python([{name: checkpoint["channel_values"]}])
+            state = checkpoint["channel_values"]
+            name = next((each for each, key in _BESIDE.items() if key in state), "request")
+            beside.validate_python([{name: state}])
         elif not (saved.namespace and tree.is_foreign(parts_of(saved.namespace))):
             channels.validate_python([_by_channel(saved)])
     except ValidationError as error:
@@ -349,7 +354,7 @@ def _validators() -> tuple[SchemaValidator, ...]:
     channels = {name: _list_of(_form(shape)) for name, shape in CHANNELS.items()}
     channels[MESSAGES] = _list_of(Annotated[message, Field(union_mode="left_to_right")])
     channels[VALUES] = list[dict[str, Any]]
-    beside = {"request": _form(RequestData), "turn": _form(TurnData)}
+    beside = {"request": RequestData, "turn": TurnData, "pruned": PrunedMark}
     return (
         _validator(_Parts),
         _validator(TypedDict("versions", {"versions": _Versions})),  # type: ignore[operator]

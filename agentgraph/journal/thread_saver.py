@@ -7,7 +7,7 @@ writes threads. An error of a saver becomes a `SaverError`, and its results have
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, cast
@@ -19,9 +19,10 @@ from langgraph.types import StateSnapshot
 
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.graph.collecting import decoding
+from agentgraph.graph.delta_channels import ROOT_CHANNELS, growing, snapshot
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import path_for, saver_error
-from agentgraph.graph.internals import INTERRUPT, RESUME, SAVER
+from agentgraph.graph.internals import INTERRUPT, RESUME, SAVER, recast_checkpoint_ns
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.question_records import keeps_questions, record_of, restored
 from agentgraph.graph.read_back import UnsavableError, read_back
@@ -35,6 +36,7 @@ from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.journal.savers.listing import begun_threads, kept_namespaces
 from agentgraph.journal.savers.opening import namespaces_since
 from agentgraph.journal.savers.plain_lines import ids_in_order, plain_line
+from agentgraph.journal.savers.pruning import Pruning, pruning_call
 from agentgraph.journal.savers.thread_index import Begun, HasThreadIndex, Listed, ThreadQuery
 from agentgraph.journal.task_paths import task_path
 from agentgraph.journal.thread_config import checked_id, config_of
@@ -272,6 +274,29 @@ class ThreadSaver:
         named = await self.put(config, Saved(config, checkpoint, metadata))
         return Saved(named, checkpoint, metadata)
 
+    async def whole(self, saved: Saved) -> Saved | None:
+        """Return a checkpoint that stores all channels whole, so that those before it may go.
+
+        None if the tree has no graph for it.
+        """
+        if (channels := self._channels(saved.namespace)) is None:
+            return None
+        snapshots: dict[str, object] = {}
+        if growth := growing(channels, saved.checkpoint):
+            asked: Any = {"config": saved.config, "channels": [*growth]}
+            get, aget = self.saver.get_delta_channel_history, self.saver.aget_delta_channel_history
+            call = Call(partial(get, **asked), partial(aget, **asked))
+            histories = await self._result(call)
+            snapshots = {name: snapshot(each, histories[name]) for name, each in growth.items()}
+        values = {**saved.checkpoint["channel_values"], **snapshots}
+        return saved._replace(checkpoint={**saved.checkpoint, "channel_values": values})
+
+    def _channels(self, namespace: str) -> Mapping[str, object] | None:
+        if not namespace:
+            return {**ROOT_CHANNELS, **self._graph.channels}
+        inner = self._graph.get_subgraphs(namespace=recast_checkpoint_ns(namespace), recurse=True)
+        return next((cast(Any, graph).channels for _, graph in inner), None)
+
     async def forks(self) -> list[Saved]:
         """Return the checkpoints of the root at which a line may begin: of rewinds, forks and edits."""
         config = config_of(self.checked_id, "")
@@ -375,6 +400,16 @@ class ThreadSaver:
             await self.put_writes(at, writes, task, path or f"{number:06}")
         before = parent["configurable"]["checkpoint_id"] if parent else None
         await self.put(config_of(self.checked_id, namespace, before), saved)
+
+    def do(self, call: Call) -> Calls[Any]:
+        """Make a call of the saver that is not about one thread."""
+        return self._result(call, is_checked=False)
+
+    def prune(self, pruning: Pruning) -> Calls[None]:
+        """Remove a part of the thread, if the saver can: see `prunes`."""
+        call = pruning_call(self.saver, pruning)
+        assert call is not None
+        return self._result(call)
 
     def delete(self) -> Calls[None]:
         """Delete the thread."""

@@ -65,13 +65,13 @@ async def last_turn(saver: ThreadSaver, roots: RootLine) -> TurnLine:
 
 async def turn_with(saver: ThreadSaver, message_id: str) -> TurnLine | None:
     """Return the turn whose input has a message, of the newest line with it; None without one."""
-    turns = (turn for line in await _lines(saver) for turn in _turns(saver, line))
+    turns = (turn for line in await _lines(saver) for turn in turns_in(saver, line))
     return next((turn for turn in turns if message_id in message_ids(turn.roots)), None)
 
 
 async def turn_at(saver: ThreadSaver, number: int) -> TurnLine | None:
     """Return a turn of the present line by its number; None if it has none with it."""
-    turns = _turns(saver, (await _lines(saver))[0])
+    turns = turns_in(saver, (await _lines(saver))[0])
     return next((turn for turn in turns if turn.number == number), None)
 
 
@@ -91,15 +91,19 @@ def input_at(saved: Saved) -> list[BaseMessage] | None:
 
 async def _lines(saver: ThreadSaver) -> list[list[Saved]]:
     """Return the lines of a thread, the present one first, each with its checkpoints newest first."""
-    every = await saver.lean().checkpoints()
+    return lines_in(await saver.lean().checkpoints())
+
+
+def lines_in(every: Sequence[Saved]) -> list[list[Saved]]:
+    """Return the lines of a thread, as `_lines` does, from all of its checkpoints."""
     roots = [each for each in every if not each.namespace]
     parents = {each.parent_id for each in roots}
     _, *older = [each.id for each in roots if each.id not in parents]
     return [leading(every), *(line_to(head, every) for head in older)]
 
 
-def _turns(saver: ThreadSaver, line: Sequence[Saved]) -> Iterator[TurnLine]:
-    """Yield the turns of a line, the last one first."""
+def turns_in(saver: ThreadSaver, line: Sequence[Saved]) -> Iterator[TurnLine]:
+    """Yield the turns of a line, the last one first; they have one story."""
     story, roots = Story(saver.tree, line), list[Saved]()
     for saved in story.roots.values():
         roots.append(saved)

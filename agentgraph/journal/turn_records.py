@@ -18,13 +18,17 @@ from pydantic_core import to_jsonable_python
 
 from agentgraph.graph.message_changes import with_id
 from agentgraph.journal.saved import NO_TASK, REQUESTS, Saved
-from agentgraph.journal.schema import TurnData, TurnOutcome
+from agentgraph.journal.schema import PrunedTurn, TurnData, TurnOutcome
 from agentgraph.journal.thread_saver import ThreadSaver
 
 _SOURCE = "input"
 """The source of their checkpoints."""
 _OUTCOME = "outcome"
 """The channel of the write of their outcome."""
+_PRUNED = "pruned"
+"""The channel of the write of the rest of a turn that was pruned."""
+_PRUNED_TASK = "00000000-0000-0000-0000-000000000001"
+"""The task of that write: of each task the first write stays."""
 _BYTES = 12
 """The length of digests."""
 _VARYING = {"id", "response_metadata", "usage_metadata"}
@@ -40,12 +44,14 @@ class TurnRecord(NamedTuple):
         digest: A digest of the input.
         answers: Digests of the answers that it got, by the ids of the questions, if it has ended; None
             if it has not, or if that was not saved.
+        pruned: The rest of it if it was pruned, else None.
     """
 
     turn_id: str
     message: str
     digest: str
     answers: Mapping[str, str] | None = None
+    pruned: PrunedTurn | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -65,6 +71,8 @@ async def put_turn(saver: ThreadSaver, record: TurnRecord) -> None:
     saved = await saver.put_beside(_SOURCE, _id_of(record.turn_id), {**data})
     if record.answers is not None:
         await saver.put_write(saved.config, NO_TASK, _OUTCOME, TurnOutcome(answers={**record.answers}))
+    if record.pruned is not None:
+        await saver.put_write(saved.config, _PRUNED_TASK, _PRUNED, record.pruned)
 
 
 async def put_outcome(saver: ThreadSaver, record: TurnRecord, answers: Mapping[str, str]) -> None:
@@ -135,4 +143,5 @@ def _record(saved: Saved) -> TurnRecord:
     writes = {channel: value for _, channel, value in saved.pending_writes or ()}
     outcome = cast(TurnOutcome | None, writes.get(_OUTCOME))
     answers = None if outcome is None else outcome["answers"]
-    return TurnRecord(data["turn"], data["message"], data["digest"], answers)
+    pruned = cast(PrunedTurn | None, writes.get(_PRUNED))
+    return TurnRecord(data["turn"], data["message"], data["digest"], answers, pruned)

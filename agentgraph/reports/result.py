@@ -15,6 +15,7 @@ from agentgraph.graph.stamps import Note, speaker_at
 from agentgraph.journal.entries import answers_of
 from agentgraph.journal.pending import pending
 from agentgraph.journal.replay import last_answer
+from agentgraph.journal.schema import PrunedTurn
 from agentgraph.journal.spent import Spent, counts_at, spent_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at, stop_reason_at
@@ -163,6 +164,14 @@ async def result_of(saver: ThreadSaver, turn: TurnLine) -> Result:
         counts=state.get("position", {}).get("spent", {}),
         is_stopped=end.next_node is not None,
     )
+
+
+def pruned_result(saver: ThreadSaver, pruned: PrunedTurn) -> Result:
+    """Return the rest of the result of a turn that was pruned: its status and its text."""
+    reply = pruned["reply"]
+    events = () if reply is None else (AgentEvent.from_dict(reply),)
+    order = range(len(events))
+    return Result(saver.thread_id, events, order=order, is_stopped=not pruned["is_done"])
 
 
 def _result(

@@ -202,7 +202,8 @@ def _turns(
 ) -> list[Turn]:
     """Return the turns of a thread; a replaced user message appears with its current content.
 
-    Input that no node had read at the start of the next turn is part of that turn.
+    Input that no node had read at the start of the next turn is part of that turn. The first turn has
+    another number than 0 if those before it were pruned.
 
     Args:
         story: The story of the thread.
@@ -216,6 +217,7 @@ def _turns(
         done[event.turn or 0].append(event)
     turns: list[Turn] = []
     line = [*story.roots.values()][::-1]
+    first = line[0].clock[0] if line and line[0].begins_turn else 0
     for saved, next_ in zip_longest(line, line[1:]):
         turn_input = None if next_ and next_.begins_turn else input_at(saved)
         if turn_input is None:
@@ -223,7 +225,7 @@ def _turns(
         if turns:
             turns[-1] = replace(turns[-1], counts=_spent_before(saved))
         users = [now.get(each.id, each) for each in turn_input if address_of(each) is None]
-        number, began = len(turns), saved.time
+        number, began = first + len(turns), saved.time
         ended = done[number][-1].time if done[number] else None
         turns.append(Turn(number, users, done[number], began, ended or began))
     return [*turns[:-1], *(replace(each, counts=counts) for each in turns[-1:])]

@@ -28,7 +28,7 @@ from agentgraph.journal.turn_lines import (
     turn_with,
 )
 from agentgraph.journal.turn_records import put_outcome, turn_record
-from agentgraph.reports.result import Result, result_of
+from agentgraph.reports.result import Result, pruned_result, result_of
 from agentgraph.reports.thread_list import status_of
 from agentgraph.safe_repr import shown
 from agentgraph.threads.begin import Advance
@@ -168,7 +168,8 @@ async def waited(saver: ThreadSaver, timeout: float | None) -> Status:
 async def result_now(saver: ThreadSaver, turn_id: str | None) -> Result | None:
     """Return the result of a turn that has begun; None while another run brings it further.
 
-    That it ended is saved, so that it is known also when it is no longer on the thread.
+    That it ended is saved, so that it is known also when it is no longer on the thread. Of one that was
+    pruned the last text is left.
 
     Raises:
         ThreadError: The turn ended, and is not on the thread any more.
@@ -181,6 +182,8 @@ async def result_now(saver: ThreadSaver, turn_id: str | None) -> Result | None:
         turn: TurnLine | None = await last_turn(saver, roots)
     else:
         turn = None if record is None else await turn_with(saver, record.message)
+    if turn is None and record is not None and record.pruned is not None:
+        return pruned_result(saver, record.pruned)
     if turn is None:
         raise ThreadError(
             f"thread {shown(saver.thread_id)}: the turn {shown(turn_id)} ended, and is not stored any "

@@ -1,6 +1,7 @@
 """The runner: runs a tree of agents on threads, yields events, and resumes threads that stopped."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from datetime import timedelta
 from functools import partial
 from os import PathLike
 from typing import Self, TypedDict, Unpack
@@ -48,6 +49,7 @@ from agentgraph.threads.live.following import Follow
 from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
 from agentgraph.threads.live.server_sent import RETRY, aserved, served
 from agentgraph.threads.live.steering import steer, stop, stop_here
+from agentgraph.threads.pruning import Pruned, prune, prune_of
 from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.rewinds.copies import copy, put_new
 from agentgraph.threads.rewinds.forks import (
@@ -767,6 +769,57 @@ class Runner(metaclass=HintsNames):
         """
         self.engine.read(self.engine.locked, thread_id, delete)
 
+    def prune(
+        self,
+        thread_id: str | None = None,
+        *,
+        keep_turns: int | None = None,
+        older_than: float | timedelta | None = None,
+        keep_lines: int | None = None,
+        compact: bool = False,
+    ) -> Pruned:
+        """Remove old turns and history lines of a thread, or of all threads, and whole old threads.
+
+        >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
+        >>> for text in ["One.", "Two.", "Three."]:
+        ...     _ = runner.invoke(text, thread_id="monday")
+        >>> print(runner.prune("monday", keep_turns=1))
+        Removed: 0 threads, 2 turns, 0 older lines and 6 checkpoints
+        >>> [turn.number for turn in runner.thread("monday").turns]
+        [2]
+
+        What stays is as it was: the messages and values of the thread, the events of the turns that
+        stay with their numbers and cursors, rewinds to them, open questions. A turn that `advance`
+        named never runs again; of its result the status and the text are left. Each thread is pruned
+        in one transaction, so that a kill leaves it as it was, or pruned.
+
+        SQLite files give the space back to the disk if this version of agentgraph has made them. Older
+        files do so once they were compacted. PostgreSQL uses the space again for later saves.
+
+        Args:
+            thread_id: The thread; None for all threads of the checkpointer.
+            keep_turns: The number of last turns that stay, at least 1; None for all. Older history
+                lines that branch off before them are removed as well.
+            older_than: Remove threads that are done, wait for nothing (a queued message, the result of
+                a `long_running` call), and were last saved this long ago: seconds, or a `timedelta`.
+            keep_lines: The number of older history lines that stay, the latest ones; None for all.
+            compact: Whether to copy the SQLite file without the free space in it. It takes as much
+                space again meanwhile, and no run may be active on the file.
+
+        Returns:
+            What was removed, and the threads that were skipped: without a `thread_id`, those on which a
+            run is active, or which this tree cannot read.
+
+        Raises:
+            UnknownThreadError: The checkpointer has no such thread.
+            ThreadBusyError: A run is active on it; or on any thread, with `compact=True`.
+            ThreadError: Another tree ran the thread.
+            AgentGraphError: An argument makes no sense, or the checkpointer removes whole threads only:
+                of LangGraph's own the others remove parts.
+        """
+        wanted = prune_of(keep_turns, older_than, keep_lines, compact)
+        return self.engine.read(prune, _ANY, self.engine, wanted, thread_id)
+
     def copy(self, thread_id: str, to: str, *, at: str | None = None, turn: int | None = None) -> None:
         """Copy a thread, with its questions and events; each can then be continued on its own.
 
@@ -1199,6 +1252,19 @@ class Runner(metaclass=HintsNames):
     async def adelete(self, thread_id: str) -> None:
         """Delete a thread from the saver, as `delete` does."""
         await self.engine.aread(self.engine.locked, thread_id, delete)
+
+    async def aprune(
+        self,
+        thread_id: str | None = None,
+        *,
+        keep_turns: int | None = None,
+        older_than: float | timedelta | None = None,
+        keep_lines: int | None = None,
+        compact: bool = False,
+    ) -> Pruned:
+        """Remove old turns, history lines and threads, as `prune` does."""
+        wanted = prune_of(keep_turns, older_than, keep_lines, compact)
+        return await self.engine.aread(prune, _ANY, self.engine, wanted, thread_id)
 
     async def acopy(
         self, thread_id: str, to: str, *, at: str | None = None, turn: int | None = None

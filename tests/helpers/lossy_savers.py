@@ -1,8 +1,9 @@
 """Savers that keep less than LangGraph's: as some on the package index do."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from langgraph.checkpoint.base import WRITES_IDX_MAP
+from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Interrupt
@@ -53,3 +54,42 @@ class PathKeySaver(InMemorySaver):
                 raise RuntimeError(f"E11000: {channel} under {before!r}, then {task_path!r}")
         self.paths.setdefault(where, set()).add(task_path)
         super().put_writes(config, writes, task_id, task_path)
+
+
+class UnknownSaver(BaseCheckpointSaver[str]):
+    """A saver of which only LangGraph's interface is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._saver = InMemorySaver()
+
+    def get_tuple(self, config: Any) -> Any:
+        return self._saver.get_tuple(config)
+
+    def list(self, config: Any, **options: Any) -> Iterator[Any]:
+        return self._saver.list(config, **options)
+
+    def put(self, *arguments: Any) -> Any:
+        return self._saver.put(*arguments)
+
+    def put_writes(self, *arguments: Any) -> None:
+        self._saver.put_writes(*arguments)
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        return self._saver.get_next_version(current, channel)
+
+    async def aget_tuple(self, config: Any) -> Any:
+        return self.get_tuple(config)
+
+    async def alist(self, config: Any, **options: Any) -> Any:
+        for each in self.list(config, **options):
+            yield each
+
+    async def aput(self, *arguments: Any) -> Any:
+        return self.put(*arguments)
+
+    async def aput_writes(self, *arguments: Any) -> None:
+        self.put_writes(*arguments)
+
+    def delete_thread(self, thread_id: str) -> None:
+        self._saver.delete_thread(thread_id)

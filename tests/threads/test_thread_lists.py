@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from helpers import Async, Drive, Sync, asks, fails, says
 from helpers.databases import Databases, saver_at
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from helpers.lossy_savers import UnknownSaver
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
@@ -28,42 +28,6 @@ TREES = {
 }
 """The trees, by how their first turn ends."""
 KINDS = ("memory", "unknown", "file", "SQLite", "database", "PostgreSQL")
-
-
-class Unknown(BaseCheckpointSaver[str]):
-    """A saver of nobody's: all that is known of it is LangGraph's interface."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._saver = InMemorySaver()
-
-    def get_tuple(self, config: Any) -> Any:
-        return self._saver.get_tuple(config)
-
-    def list(self, config: Any, **options: Any) -> Iterator[Any]:
-        return self._saver.list(config, **options)
-
-    def put(self, *arguments: Any) -> Any:
-        return self._saver.put(*arguments)
-
-    def put_writes(self, *arguments: Any) -> None:
-        self._saver.put_writes(*arguments)
-
-    def get_next_version(self, current: Any, channel: None) -> Any:
-        return self._saver.get_next_version(current, channel)
-
-    async def aget_tuple(self, config: Any) -> Any:
-        return self.get_tuple(config)
-
-    async def alist(self, config: Any, **options: Any) -> Any:
-        for each in self.list(config, **options):
-            yield each
-
-    async def aput(self, *arguments: Any) -> Any:
-        return self.put(*arguments)
-
-    async def aput_writes(self, *arguments: Any) -> None:
-        self.put_writes(*arguments)
 
 
 def ran(saver: Any, durability: Any) -> None:
@@ -94,7 +58,7 @@ def listed(saver: Any) -> list[tuple[str, str]]:
 def opened(kind: str, place: Any) -> Iterator[Any]:
     """Open a saver for sync calls; all but LangGraph's for databases serve async ones too."""
     if kind in ("memory", "unknown"):
-        yield InMemorySaver() if kind == "memory" else Unknown()
+        yield InMemorySaver() if kind == "memory" else UnknownSaver()
     elif kind in ("file", "database"):
         with open_saver(place) as saver:
             yield saver
@@ -200,7 +164,7 @@ def test_a_thread_of_another_version_is_listed_beside_the_others(
     assert "continue it with the version of agentgraph that saved it" in unreadable.error
 
 
-@pytest.mark.parametrize("saver", [InMemorySaver, Unknown])
+@pytest.mark.parametrize("saver", [InMemorySaver, UnknownSaver])
 def test_lists_and_windows_say_which_threads_cannot_be_read(saver: Any) -> None:
     made = saver()
     ran(made, "sync")

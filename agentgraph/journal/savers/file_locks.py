@@ -55,6 +55,18 @@ class FileLocks:
             return False
         return _is_locked(self._use.file.opened(only_reads=True), _offset(thread_id))
 
+    def has_taken_any(self) -> bool:
+        """Return whether another process has taken the lock of any thread.
+
+        This process may have none: without a way to ask, the locks are taken, and released again.
+
+        Raises:
+            SaverError: The lock file cannot be opened.
+        """
+        if not os.path.exists(f"{self.key}-lock"):
+            return False
+        return _is_locked(self._use.file.opened(only_reads=True), 0, 0)
+
 
 class ByteLock:
     """A byte of a lock file; within a process it does not exclude anybody."""
@@ -185,37 +197,39 @@ if sys.platform == "win32":
 
     _MOST = 2**31 - 1  # the C library seeks with 32 bits to where it locks
 
-    def _lock_byte(file: int, at: int) -> None:
+    def _lock_byte(file: int, at: int, length: int = 1) -> None:
         os.lseek(file, at % _MOST, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        msvcrt.locking(file, msvcrt.LK_NBLCK, length or _MOST)
 
-    def _unlock_byte(file: int, at: int) -> None:
+    def _unlock_byte(file: int, at: int, length: int = 1) -> None:
         os.lseek(file, at % _MOST, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+        msvcrt.locking(file, msvcrt.LK_UNLCK, length or _MOST)
 
 else:
     import fcntl
 
-    def _lock_byte(file: int, at: int) -> None:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at)
+    def _lock_byte(file: int, at: int, length: int = 1) -> None:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, at)
 
-    def _unlock_byte(file: int, at: int) -> None:
-        fcntl.lockf(file, fcntl.LOCK_UN, 1, at)
+    def _unlock_byte(file: int, at: int, length: int = 1) -> None:
+        fcntl.lockf(file, fcntl.LOCK_UN, length, at)
 
 
 if sys.platform == "linux":
 
-    def _is_locked(file: int, at: int) -> bool:
-        asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
+    def _is_locked(file: int, at: int, length: int = 1) -> bool:
+        """Return whether another process has locked some of the bytes; 0 of them are all."""
+        asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, at, length, 0)
         kind: int = struct.unpack_from("h", fcntl.fcntl(file, fcntl.F_GETLK, asked))[0]
         return kind != fcntl.F_UNLCK
 
 else:
 
-    def _is_locked(file: int, at: int) -> bool:
+    def _is_locked(file: int, at: int, length: int = 1) -> bool:
+        """Return whether another process has locked some of the bytes; 0 of them are all."""
         try:
-            _lock_byte(file, at)
+            _lock_byte(file, at, length)
         except OSError:
             return True
-        _unlock_byte(file, at)
+        _unlock_byte(file, at, length)
         return False

@@ -1,19 +1,19 @@
-"""The disk space of a SQLite file: what a deletion frees goes back to the disk.
+"""The disk space of a SQLite file: the space of deleted data goes back to the disk.
 
 SQLite keeps the pages that a deletion frees for later saves, so a file never shrinks by itself. A new
 file is made so that free pages can be cut off at its end without a copy of the file. An older file
 cannot do that before it was compacted, which copies it whole and needs exclusive use of it.
 """
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Protocol, runtime_checkable
 
 INCREMENTAL = "PRAGMA auto_vacuum=INCREMENTAL;"
 """SQLite is to keep track of how pages may be moved: of a file that has no table yet."""
 FREE_PAGES = "PRAGMA freelist_count"
-SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-"""The size of the file in bytes, as this connection sees it."""
 _PART = 2000
 """How many pages are given back in a transaction: a save of another process comes between two."""
 _WAIT = 1000
@@ -49,15 +49,32 @@ def give_back(connection: sqlite3.Connection, busy: float) -> None:
             connection.executescript(script)
 
 
-def compact(connection: sqlite3.Connection) -> None:
-    """Copy a file without its free pages, so that later deletions give theirs back.
+COMPACT = f"{INCREMENTAL} VACUUM;"
+"""Copies a file without its free pages; from then on deletions give theirs back."""
 
-    Args:
-        connection: The connection, which no other thread uses.
 
-    Raises:
-        sqlite3.OperationalError: Others use the file, or the disk has no room for a copy.
-    """
-    connection.commit()
-    connection.execute(INCREMENTAL)
-    connection.execute("VACUUM")
+@runtime_checkable
+class HasFile(Protocol):
+    """A saver of agentgraph's own with a SQLite file."""
+
+    path: str | None
+    """The file; None in memory."""
+
+    def give_back(self) -> None:
+        """Give the space of deleted data back to the disk."""
+
+    async def agive_back(self) -> None:
+        """Give it back, on the event loop."""
+
+    def compact(self) -> None:
+        """Copy the file without the space of deleted data; no other process may use it meanwhile."""
+
+    async def acompact(self) -> None:
+        """Copy it, on the event loop."""
+
+
+def size_of(path: str | None) -> int | None:
+    """Return how many bytes of the disk a file takes, with the log next to it; None in memory."""
+    if path is None:
+        return None
+    return sum(os.path.getsize(each) for each in (path, f"{path}-wal") if os.path.exists(each))

@@ -4,12 +4,13 @@ When each thread began, and in which namespaces of a thread graphs keep their st
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.saved import MARK_VERSION, REQUESTS
 
 _BEGUN = """
 WITH RECURSIVE threads(id) AS (
@@ -46,9 +47,15 @@ def begun_threads(saver: Saver) -> Call | None:
 
     def in_memory(saver: Any) -> Rows:
         roots = [(thread, [*saved.get("", ())]) for thread, saved in [*saver.storage.items()]]
-        return [(thread, min(ids)) for thread, ids in roots if ids]
+        return [(thread, _began(saver, thread, ids)) for thread, ids in roots if ids]
 
     return query_call(saver, in_memory, _BEGUN)
+
+
+def _began(saver: Any, thread_id: str, ids: Iterable[str]) -> str:
+    """Return the id of the first checkpoint of a thread in memory, also if that was pruned."""
+    mark = saver.blobs.get((thread_id, REQUESTS, "began", MARK_VERSION))
+    return min(ids) if mark is None else str(saver.serde.loads_typed(mark))
 
 
 def kept_namespaces(saver: Saver, thread_id: str) -> Call | None:
@@ -77,10 +84,9 @@ def query_call(
         values: The values.
         in_database: The query for PostgreSQL, if it is another one.
     """
-    names = [each.__name__ for each in type(saver).__mro__ if each.__module__.startswith(_LANGGRAPHS)]
     in_file = query.format(**{name: f":{name}" for name in values})
     in_database = (in_database or query).format(**{name: f"%({name})s" for name in values})
-    match next((each for each in names if each in _KNOWN), None):
+    match kind_of(saver):
         case "InMemorySaver" if in_memory is not None:
             return _in_thread(partial(in_memory, saver))
         case "SqliteSaver":
@@ -92,6 +98,12 @@ def query_call(
         case "AsyncPostgresSaver":
             return Call(_sync_call, _in_async_database, (saver, in_database, values))
     return None
+
+
+def kind_of(saver: Saver) -> str | None:
+    """Return which of LangGraph's own savers a saver is, or is derived from; None for others."""
+    names = [each.__name__ for each in type(saver).__mro__ if each.__module__.startswith(_LANGGRAPHS)]
+    return next((each for each in names if each in _KNOWN), None)
 
 
 def _in_thread(ask: Callable[[], Rows]) -> Call:

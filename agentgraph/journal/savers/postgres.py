@@ -99,6 +99,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
     Attributes:
         database: The URL of the database, without a password.
         thread_locks: The locks of its threads.
+        has_index: Whether it has an index of threads that may be read.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         self.lock = nullcontext()  # type: ignore[assignment]  # each call has its own connection
         self.database = database.name
         self._where, self._process = (database, schema), OfProcess()
-        self._has_index = has_index
+        self.has_index = has_index
         self._begin()
         self._pool.open()
         _open.add(self)
@@ -182,7 +183,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         return await self._in_thread(self.find_threads, ids)
 
     def _listed(self, query: Composed, values: Sequence[object]) -> Listed:
-        if not self._has_index:
+        if not self.has_index:
             return None
         with self._pool.connection() as connection:
             rows = connection.execute(query, values)

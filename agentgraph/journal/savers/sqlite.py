@@ -21,7 +21,7 @@ from agentgraph.graph.guarded_saver import advice_for
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.journal.savers.file_locks import FileLocks
-from agentgraph.journal.savers.file_space import FREE_PAGES, INCREMENTAL, give_back, returning
+from agentgraph.journal.savers.file_space import COMPACT, FREE_PAGES, INCREMENTAL, give_back, returning
 from agentgraph.journal.savers.sqlite_index import CREATE, IS_THERE, known_of, page_of
 from agentgraph.journal.savers.thread_index import Begun, Listed, ThreadQuery
 from agentgraph.journal.savers.threaded import AsyncInThreads
@@ -57,14 +57,15 @@ class _SqliteSaver(SqliteSaver):
     """The file; None in memory."""
     thread_locks: FileLocks | None
     """The locks of its threads, by which runs in all processes know that they share them."""
-    _has_index = False
+    has_index = False
+    """Whether its file has an index of threads."""
 
     def setup(self) -> None:
         """Create the tables, and the index of threads."""
         if self.is_setup:
             return
         super().setup()
-        self._has_index = _has_index(self.conn) or _made_index(self.conn)
+        self.has_index = _has_index(self.conn) or _made_index(self.conn)
 
     def close(self) -> None:
         """Close the file once no other thread reads it, because SQLite would crash."""
@@ -95,6 +96,19 @@ class _SqliteSaver(SqliteSaver):
         with self.lock:
             give_back(self.conn, _BUSY_SECONDS)
 
+    async def agive_back(self) -> None:
+        """Give it back, on the event loop."""
+        await asyncio.to_thread(self.give_back)
+
+    def compact(self) -> None:
+        """Copy the file without the space of deleted data; no other process may use it meanwhile."""
+        with self.lock:
+            self.conn.executescript(COMPACT)
+
+    async def acompact(self) -> None:
+        """Copy it, on the event loop."""
+        await asyncio.to_thread(self.compact)
+
     def namespaces_since(self, thread_id: str, since: str) -> list[str]:
         """Return the namespaces of a thread that have checkpoints with an id or later ones."""
         with self.cursor(transaction=False) as cursor:
@@ -123,7 +137,7 @@ class _SqliteSaver(SqliteSaver):
 
     def _asked(self, query: str, values: Sequence[object]) -> Listed:
         with self.cursor(transaction=False) as cursor:
-            return [*cursor.execute(query, values)] if self._has_index else None
+            return [*cursor.execute(query, values)] if self.has_index else None
 
     def __enter__(self) -> Self:
         return self
@@ -143,7 +157,8 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
     """The file; None in memory."""
     thread_locks: FileLocks | None
     """The locks of its threads, by which runs in all processes know that they share them."""
-    _has_index = False
+    has_index = False
+    """Whether its file has an index of threads."""
 
     async def setup(self) -> None:
         """Open the connection, set it up, and create the tables.
@@ -165,22 +180,26 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
 
     async def _index(self) -> None:
         async with self.conn.execute(IS_THERE) as cursor:
-            self._has_index = (await cursor.fetchone()) == (1,)
-        if self._has_index:
+            self.has_index = (await cursor.fetchone()) == (1,)
+        if self.has_index:
             return
         try:
             await self.conn.executescript(CREATE)
         except sqlite3.DatabaseError:
             await self.conn.rollback()
         else:
-            self._has_index = True
+            self.has_index = True
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete a thread, as `AsyncSqliteSaver` does, and give its space back to the disk."""
         await super().adelete_thread(thread_id)
-        await self.give_back()
+        await self.agive_back()
 
-    async def give_back(self) -> None:
+    def give_back(self) -> None:
+        """Refuse: the saver supports async calls only."""
+        raise NotImplementedError(_ONLY_ASYNC)
+
+    async def agive_back(self) -> None:
         """Give the space of deleted data back to the disk."""
         async with self.lock:
             async with self.conn.execute(FREE_PAGES) as cursor:
@@ -188,6 +207,16 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
             for script in returning(free, _BUSY_SECONDS):
                 with suppress(sqlite3.OperationalError):
                     await self.conn.executescript(script)
+
+    def compact(self) -> None:
+        """Refuse: the saver supports async calls only."""
+        raise NotImplementedError(_ONLY_ASYNC)
+
+    async def acompact(self) -> None:
+        """Copy the file without the space of deleted data; no other process may use it meanwhile."""
+        await self.setup()
+        async with self.lock:
+            await self.conn.executescript(COMPACT)
 
     async def alist_threads(self, query: ThreadQuery, after: Begun | None, limit: int) -> Listed:
         """Return the threads after one, newest first; None without an index."""
@@ -199,7 +228,7 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
 
     async def _asked(self, query: str, values: Sequence[object]) -> Listed:
         await self.setup()
-        if not self._has_index:
+        if not self.has_index:
             return None
         async with self.lock, self.conn.execute(query, values) as cursor:
             return [(row[0], row[1]) for row in await cursor.fetchall()]
@@ -283,7 +312,7 @@ class ReadingSaver(FileSaver):
     def setup(self) -> None:
         """Create no tables."""
         self.is_setup = True
-        self._has_index = _has_index(self.conn)
+        self.has_index = _has_index(self.conn)
 
 
 def reading_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -> ReadingSaver:

@@ -28,6 +28,7 @@ from agentgraph.graph.stamps import cursor_of, number_in
 from agentgraph.graph.sync_async import Call, arun_calls, awaiting, run_calls
 from agentgraph.journal.forked import OfProcess
 from agentgraph.journal.lines import begun_thread
+from agentgraph.journal.pruning import check_cursor
 from agentgraph.journal.replay import events_since
 from agentgraph.journal.requests import has_waiting_turn
 from agentgraph.journal.thread_saver import ThreadSaver
@@ -44,6 +45,7 @@ async def check_follow(saver: ThreadSaver, after: str | None) -> None:
 
     Raises:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
+        ThreadError: The events after it were pruned.
         AgentGraphError: `after` is not a cursor.
     """
     if active_run_on(saver.saver, saver.thread_id) is None:
@@ -57,6 +59,8 @@ async def check_follow(saver: ThreadSaver, after: str | None) -> None:
             f"after={shown(after)} is not a cursor; pass the `cursor` of an event of this thread, or "
             "None for all events"
         ) from None
+    if after is not None:
+        await check_cursor(saver, after)
 
 
 def followed(saver: ThreadSaver, after: str | None) -> Following:

@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import CheckpointMetadata
 
 from agentgraph.errors import ThreadError
 from agentgraph.journal.lines import known_thread
+from agentgraph.journal.pruning import mark_on, put_mark
 from agentgraph.journal.saved import COPIED_TO, Saved, unmarked
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.turn_lines import message_ids
@@ -40,8 +41,11 @@ async def copy(saver: ThreadSaver, to: str, back: RewindArguments | None = None)
         every = (await line_to_copy(saver, back)).copies
         known = message_ids([each for each in every if not each.namespace])
         records = [each for each in records if each.message in known]
-    if records:
+    mark = await mark_on(saver)
+    if records or mark:
         await check_new(new, every)
+        if mark:
+            await put_mark(new, mark)
         for each in records:  # before the head, or they would be missing in a copy that was cut off
             await put_turn(new, each)
     await put_new(new, every)
