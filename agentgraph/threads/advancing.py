@@ -14,6 +14,7 @@ from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError, ThreadBusyError, ThreadError
 from agentgraph.graph.outside import is_within
+from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.graph.sync_async import Call, running_loop
 from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.lines import begun_thread, known_thread
@@ -108,8 +109,12 @@ def wanted_of(
             "advance() takes values together with the messages of the turn; pass both, or neither once "
             "the turn has begun"
         )
-    if turn_id is not None and (not isinstance(turn_id, str) or not turn_id):
-        raise AgentGraphError(f"turn_id={shown(turn_id)} is not a non-empty string; name the turn")
+    if turn_id is not None:
+        is_text = isinstance(turn_id, str) and bool(turn_id)
+        if not is_text or "\0" in turn_id or cannot_be_encoded(turn_id):
+            raise AgentGraphError(
+                f"turn_id={shown(turn_id)} is not a non-empty text that can be stored; name the turn"
+            )
     if isinstance(messages, Command):
         raise AgentGraphError("advance() takes answers as answers={question_id: answer}, not a Command")
     if answers is not UNANSWERED and not isinstance(answers, Mapping):
@@ -154,7 +159,13 @@ async def waited(saver: ThreadSaver, timeout: float | None) -> Status:
     Raises:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
         ThreadBusyError: The run has not ended in time.
+        AgentGraphError: `timeout` is not a number of seconds.
     """
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
+        raise AgentGraphError(
+            f"timeout={shown(timeout)} is not a number of seconds; pass 0 or more, or None to wait for "
+            "as long as it takes"
+        )
     await begun_thread(saver)
     if not await until_free(saver, timeout):
         raise ThreadBusyError(
