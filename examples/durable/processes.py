@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import agentgraph as ag
 
 PATIENCE = 120  # seconds
-SAVED = "saved"
-"""The place where `advance` has returned, and the engine has not saved its result yet."""
+CALLED, SAVED = "called", "saved"
+"""The places where `advance` was called, and where the engine has not saved its result yet."""
 
 context = get_context("forkserver")
 context.set_forkserver_preload(
@@ -61,6 +61,11 @@ class Programs:
         self.running[str(process.pid)] = process
         return process
 
+    def steps(self, thread: str) -> list[Line]:
+        """Return the lines of the steps of a thread."""
+        lines = (line for line in self.lines() if line.thread == thread)
+        return [line for line in lines if line.address not in (CALLED, SAVED)]
+
     def lines(self) -> list[Line]:
         """Return the complete lines of the log; the last line may be incomplete."""
         log = self.folder / "log"
@@ -74,6 +79,12 @@ class Programs:
         if process := self.running.pop(begun.process, None):
             process.join()
         self.killed.append(begun.process)
+        return begun.process
+
+    def suspend(self, thread: str, place: str) -> str:
+        """Suspend the process that begins a step of a thread next; return the id of the process."""
+        begun: Line = self.until(lambda: self.begun(thread, place), f"{thread} at {place}")
+        os.kill(int(begun.process), signal.SIGSTOP)
         return begun.process
 
     def begun(self, thread: str, place: str) -> Line | None:
@@ -115,19 +126,24 @@ def _run(module: str, arguments: tuple[str, ...], folder: str, environment: dict
         os.dup2(output.fileno(), 2)
     advance, aadvance = ag.Runner.advance, ag.Runner.aadvance
 
-    def note(thread_id: str) -> float:
+    seconds = float(environment["SECONDS"])
+
+    def note(thread_id: str, place: str) -> None:
         with open(environment["LOG"], "a", encoding="utf-8") as log:
-            log.write(f"{thread_id} {SAVED} {os.getpid()} -\n")
-        return float(environment["SECONDS"])
+            log.write(f"{thread_id} {place} {os.getpid()} -\n")
 
     def slow(runner: ag.Runner, thread_id: str, *args: Any, **options: Any) -> ag.Result:
+        note(thread_id, CALLED)
         result = advance(runner, thread_id, *args, **options)
-        time.sleep(note(thread_id))
+        note(thread_id, SAVED)
+        time.sleep(seconds)
         return result
 
     async def aslow(runner: ag.Runner, thread_id: str, *args: Any, **options: Any) -> ag.Result:
+        note(thread_id, CALLED)
         result = await aadvance(runner, thread_id, *args, **options)
-        await asyncio.sleep(note(thread_id))
+        note(thread_id, SAVED)
+        await asyncio.sleep(seconds)
         return result
 
     for name, method in (("advance", slow), ("aadvance", aslow)):

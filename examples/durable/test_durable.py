@@ -3,6 +3,8 @@
 `make durable` runs this; `make test` does not.
 """
 
+import os
+import signal
 import tempfile
 import warnings
 from collections import Counter, defaultdict
@@ -17,7 +19,7 @@ import pytest
 
 import agentgraph as ag
 from examples.cluster.cluster import free_port
-from examples.durable.processes import PATIENCE, SAVED, Line, Programs
+from examples.durable.processes import CALLED, PATIENCE, SAVED, Line, Programs
 from examples.durable.services import NoEngine, OneExecutor, Service, Temporal, TwoExecutors
 from examples.durable.tree import magazine
 
@@ -118,7 +120,7 @@ def in_flight(lines: list[Line], killed: list[str]) -> Counter[str]:
     """Return the steps of a thread that were in progress when processes were killed."""
     found = Counter[str]()
     for process in killed:
-        own = [line.address for line in lines if line.process == process]
+        own = [line.address for line in lines if line.process == process and line.address != CALLED]
         if own and own[-1] != SAVED:
             group = next((each for each in TWO_AT_ONCE if f"/{each}/" in own[-1]), "")
             found.update([each for each in own[-2:] if f"/{group}/" in each] if group else own[-1:])
@@ -151,7 +153,7 @@ def test_after_each_kill_the_turn_continues_and_at_most_the_step_in_progress_run
     with ag.Runner(magazine, checkpointer=service.threads) as runner:
         for turn in TURNS:
             lines = [line for line in programs.lines() if line.thread == f"thread-{turn}"]
-            steps = [line for line in lines if line.address != SAVED]
+            steps = programs.steps(f"thread-{turn}")
             twice = Counter(line.address for line in steps) - Counter(STEPS)
             assert {line.address for line in steps} == {*STEPS}
             assert twice <= in_flight(lines, programs.killed)
@@ -173,7 +175,28 @@ def test_an_answer_that_answers_no_open_question_does_not_end_the_turn(service: 
     for answers in ({"0" * 32: "yes"}, {question: "perhaps"}, {question: "no"}, {question: "yes"}):
         service.send("one", answers)
     assert service.result("one") == "Thrown away."
-    assert [line.address for line in service.programs.lines()].count("magazine/printer") == 1
+    assert [line.address for line in service.programs.steps("thread-one")].count(
+        "magazine/printer"
+    ) == 1
+
+
+@pytest.mark.parametrize("service", ["two_executors", "temporal"], indirect=True)
+def test_a_process_that_only_seemed_dead_and_dies_later_is_continued_too(service: Service) -> None:
+    """Suspend a process; another one waits for its run, which dies then."""
+    programs = service.programs
+    with ThreadPoolExecutor() as pool:
+        asking = pool.submit(service.ask, "one")
+        suspended = programs.suspend("thread-one", "refine[0]/writer")
+        service.recover(suspended)
+        programs.until(lambda: programs.begun("thread-one", CALLED), "another process")
+        os.kill(int(suspended), signal.SIGCONT)
+        killed = programs.kill("thread-one", "refine[1]/critic")
+        service.recover(killed)
+        service.send("one", dict.fromkeys(asking.result(PATIENCE), "yes"))
+        assert service.result("one") == "Printed."
+    lines = [line for line in programs.lines() if line.thread == "thread-one"]
+    twice = Counter(line.address for line in programs.steps("thread-one")) - Counter(STEPS)
+    assert twice <= in_flight(lines, [*{suspended, killed}])
 
 
 @pytest.mark.parametrize("service", ["no_engine"], indirect=True)
@@ -212,7 +235,7 @@ def test_the_supervisor_has_another_executor_continue_the_turns_of_a_dead_one(
         programs.kill("thread-one", "refine[1]/writer")
         service.send("one", dict.fromkeys(asking.result(PATIENCE), "yes"))
         assert service.result("one") == "Printed."
-        steps = [line for line in programs.lines() if line.address != SAVED]
+        steps = programs.steps("thread-one")
         assert Counter(line.address for line in steps) - Counter(STEPS) == {
             "magazine/refine[1]/writer": 1
         }

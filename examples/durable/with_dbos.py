@@ -32,12 +32,15 @@ runner = ag.Runner(magazine, checkpointer=THREADS)
 @DBOS.step(retries_allowed=True)
 def advance(thread: str, turn: str, text: str, answers: dict[str, str]) -> State:
     """Bring a turn as far as it can go now."""
-    try:
-        result = runner.advance(thread, text, turn_id=turn, answers=answers)
-    except (ag.UnknownInterruptError, ag.InvalidAnswerError):  # it does not answer an open question
-        result = runner.advance(thread, text, turn_id=turn)
-    asks = {question.id: question.value for question in result.pending}
-    return {"status": result.status, "text": result.text, "asks": asks}
+    while True:
+        try:
+            result = runner.advance(thread, text, turn_id=turn, answers=answers)
+        except (ag.UnknownInterruptError, ag.InvalidAnswerError):  # it answers no open question
+            result = runner.advance(thread, text, turn_id=turn)
+        if result.status != "stopped" or result.stop_reason is not None:
+            asks = {question.id: question.value for question in result.pending}
+            return {"status": result.status, "text": result.text, "asks": asks}
+        # the process of the run that it waited for has died: continue that run
 
 
 @DBOS.workflow()

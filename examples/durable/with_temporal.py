@@ -46,13 +46,20 @@ class Activities:
         """Bring a turn as far as it can go now."""
         beats = asyncio.create_task(_beat())
         try:
-            result = await self.runner.aadvance(thread, text, turn_id=turn, answers=answers)
-        except (ag.UnknownInterruptError, ag.InvalidAnswerError):  # it does not answer an open question
-            result = await self.runner.aadvance(thread, text, turn_id=turn)
+            while True:
+                result = await self._advance(thread, text, turn, answers)
+                if result.status != "stopped" or result.stop_reason is not None:
+                    break  # else the process of the run that it waited for has died: continue that run
         finally:
             beats.cancel()
         asks = {question.id: question.value for question in result.pending}
         return {"status": result.status, "text": result.text, "asks": asks}
+
+    async def _advance(self, thread: str, text: str, turn: str, answers: dict[str, str]) -> ag.Result:
+        try:
+            return await self.runner.aadvance(thread, text, turn_id=turn, answers=answers)
+        except (ag.UnknownInterruptError, ag.InvalidAnswerError):  # it answers no open question
+            return await self.runner.aadvance(thread, text, turn_id=turn)
 
 
 async def _beat() -> None:
