@@ -385,7 +385,8 @@ class Runner(metaclass=HintsNames):
 
         - It has not begun: it begins, if the turn before has ended.
         - Another run is active on the thread: the call waits for its end, then looks again. If that
-          run failed, the call raises, and does not run it again.
+          run failed, the call raises, and does not run it again. If its process died, the result is
+          "stopped" without a `stop_reason`: the next call continues.
         - It waits for answers: it continues with those to open questions, or nothing runs.
         - Its process died, its caller left it, or it failed: it continues.
         - A person stopped it (`stop`), or it has ended: nothing runs.
