@@ -59,13 +59,28 @@ def from_word(answer: object, asked: object) -> object:
     return (decided([answer], asked) if isinstance(answer, str) else None) or answer
 
 
-def example(asked: object, schema: JsonSchema | None) -> Decision | None:
+def example(asked: object, schema: JsonSchema | None, answer: object = None) -> Decision | None:
     """Return an answer that fits a question for approval; None for another question.
+
+    >>> question = {
+    ...     "action_requests": [{"name": "pay", "args": {"usd": 180}}],
+    ...     "review_configs": [{"allowed_decisions": ["approve", "edit"]}],
+    ... }
+    >>> example(question, None, {"type": "edit", "args": {"usd": 5}})
+    {'decisions': [{'type': 'edit', 'edited_action': {'name': 'pay', 'args': {'usd': 180}}}]}
 
     Args:
         asked: The question.
         schema: The schema of its answer.
+        answer: An answer that does not fit; the example has its kind of decision, if that is allowed.
     """
+    requests, kind = requests_in(asked, schema), _kind_of(answer)
+    if kind is not None and all(kind in each.allowed for each in requests):
+        match asked, [_like(kind, each) for each in requests]:
+            case {"type": "tool_approval"}, [decision]:
+                return decision
+            case _, [_, *_] as decisions:
+                return {"decisions": decisions}
     match asked:
         case {"review_configs": [{"allowed_decisions": _}, *_] as configs}:
             allowed = [config["allowed_decisions"] for config in configs]
@@ -73,6 +88,25 @@ def example(asked: object, schema: JsonSchema | None) -> Decision | None:
         case {"type": "tool_approval"}:
             return _first([kind for kind, each in _DECISIONS.items() if not answer_fault(schema, each)])
     return None
+
+
+def _kind_of(answer: object) -> str | None:
+    match answer:
+        case {"decisions": [{"type": kind}, *_]} | [{"type": kind}, *_] | {"type": kind}:
+            return kind if kind in KINDS else None
+        case str():
+            kind = answer.partition(":")[0].strip()
+            return kind if kind in KINDS else None
+    return None
+
+
+def _like(kind: str, request: "Request") -> Decision:
+    match kind:
+        case "edit":
+            return {"type": kind, "edited_action": {"name": request.name, "args": {**request.args}}}
+        case "reject":
+            return {"type": kind, "message": "..."}
+    return _DECISIONS[kind]
 
 
 def tools_asked_about(asked: object) -> list[str]:

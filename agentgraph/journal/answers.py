@@ -145,7 +145,8 @@ def _by_name(
     """Return answers by id or address; a bare answer belongs to the only question.
 
     A dict is a bare answer too if none of its keys is meant to name a question, or if it fits the
-    schema of the only question, unless that one is named.
+    schema of the only question, unless that one is named. The name of the agent that asked is meant to
+    name its question if the dict does not fit the schema.
     """
     if isinstance(answers, Command):
         answers = _answer_in(answers)
@@ -159,7 +160,7 @@ def _by_name(
     (question,) = questions
     if isinstance(answers, Mapping) and (
         not names_of(question).isdisjoint(answers)
-        or (any(_names_question(tree, key) for key in answers) and not _fits(question, answers))
+        or (_name_questions(tree, question, answers) and not _fits(question, answers))
     ):
         return answers
     return {question.id: answers}
@@ -182,6 +183,12 @@ def _answer_in(command: Command[Any]) -> object:
 def names_of(question: Interrupt) -> set[str]:
     """Return the names of a question in answers: its id, and its address, with and without keys."""
     return {question.id, question.address, without_keys(question.address)}
+
+
+def _name_questions(tree: Tree, question: Interrupt, answers: Mapping[str, object]) -> bool:
+    """Return whether the keys of a dict are meant to name questions, though none names this one."""
+    has_asker = question.response_schema is not None and question.agent_name in answers
+    return has_asker or any(_names_question(tree, key) for key in answers)
 
 
 def _names_question(tree: Tree, key: object) -> bool:
@@ -275,13 +282,16 @@ def _fitting(thread_id: str, question: Interrupt, answer: object) -> object:
         return data
     raise InvalidAnswerError(
         f"the answer {shown(answer)} to {question.address} does not fit: {fault}; the question is "
-        f"still pending, answer it again{_to_fit(question)}",
+        f"still pending, answer it again{_to_fit(question, answer)}",
         thread_id,
     )
 
 
-def _to_fit(question: Interrupt) -> str:
-    if (fits := example(question.value, question.response_schema)) is not None:
+def _to_fit(question: Interrupt, answer: object) -> str:
+    fits = example(question.value, question.response_schema, answer)
+    if fits is not None and len(as_json(fits)) > _SHOWN:  # with the arguments of a call
+        fits = example(question.value, question.response_schema)
+    if fits is not None:
         words = [word for word in WORDS if from_word(word, question.value) == fits]
         return f", as in {as_json(fits)}{''.join(f', or {word!r} alone' for word in words)}"
     to_fit = "" if question.response_schema is None else f" to fit {question.response_schema}"

@@ -82,6 +82,14 @@ def test_the_name_of_an_agent_that_asks_is_answered_by_its_address() -> None:
         runner.invoke(thread_id="t", answers={"b": "x"})
 
 
+def test_the_name_of_the_only_agent_that_asks_is_answered_by_its_address(drive: Drive) -> None:
+    runner = ag.Runner(form(response_schema={"enum": ["yes", "no"]}))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    with pytest.raises(UnknownInterruptError, match=r"; did you mean 's/form'\?$"):
+        list(drive.resume(runner, "t", {"form": "yes"}))
+    assert list(drive.resume(runner, "t", {"s/form": "yes"}))
+
+
 @pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s", "s/nobody", "s[1]/form", "s/form/more"])
 def test_a_dict_with_an_id_or_an_address_holds_answers_by_name(thread_of: ThreadOf, key: str) -> None:
     thread = thread_of(form())
@@ -94,7 +102,7 @@ def test_a_dict_with_an_id_or_an_address_holds_answers_by_name(thread_of: Thread
         thread.resume({"size": 3})
 
 
-@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s/nobody"])
+@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s/nobody", "form"])
 def test_a_dict_that_fits_the_schema_of_the_only_question_is_the_answer(
     thread_of: ThreadOf, key: str
 ) -> None:

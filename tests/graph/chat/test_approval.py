@@ -3,6 +3,7 @@
 What is asked, and what becomes of each decision, is in `tests/transcripts/approval.txt`.
 """
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -299,6 +300,28 @@ def test_an_edit_must_fit_the_schema_of_its_tool(drive: Drive) -> None:
 
 
 FIELDS = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_error_shows_the_decision_that_was_meant_for_the_calls_that_were_asked(
+    mode: str, drive: Drive
+) -> None:
+    runner = ag.Runner(clerk(Files(), "a", interrupt_mode=mode))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    meant = {"type": "edit", "edited_action": {"name": "delete", "args": {"path": "a"}}}
+    for wrong in ({"type": "edit", "args": {"path": "b"}}, 'edit: {"path": "b"}'):
+        with pytest.raises(ag.InvalidAnswerError) as caught:
+            list(drive.resume(runner, "t", wrong))
+        assert str(caught.value).endswith(f"as in {json.dumps(answer(mode, meant))}")
+    list(drive.resume(runner, "t", answer(mode, meant)))
+    assert runner.thread("t").status == "done"
+
+
+def test_an_error_does_not_show_long_arguments(drive: Drive) -> None:
+    runner = ag.Runner(clerk(Files(), "a" * 200))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    with pytest.raises(ag.InvalidAnswerError, match=r"'approve' alone$"):
+        list(drive.resume(runner, "t", {"type": "edit"}))
 
 
 @pytest.mark.parametrize(
