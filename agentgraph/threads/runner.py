@@ -438,6 +438,7 @@ class Runner(metaclass=HintsNames):
         Raises:
             UnknownThreadError: The saver has no such thread, and nothing runs on it.
             ThreadBusyError: The run has not ended in time.
+            AgentGraphError: `timeout` is not a number of seconds.
         """
         return self.engine.read(waited, thread_id, timeout)
 

@@ -199,8 +199,10 @@ def test_a_name_is_known_on_copies_and_after_a_rewind_before_its_turn(turns: Tur
     ("options", "fault"),
     [
         ({"messages": "Go."}, "needs a turn_id for messages and values"),
-        ({"turn_id": "", "messages": "Go."}, "turn_id='' is not a non-empty string"),
-        ({"turn_id": 7, "messages": "Go."}, "turn_id=7 is not a non-empty string"),
+        ({"turn_id": "", "messages": "Go."}, "turn_id='' is not a non-empty text"),
+        ({"turn_id": 7, "messages": "Go."}, "turn_id=7 is not a non-empty text"),
+        ({"turn_id": "\0", "messages": "Go."}, "is not a non-empty text that can be stored"),
+        ({"turn_id": "\ud800", "messages": "Go."}, "is not a non-empty text that can be stored"),
         ({"turn_id": "one", "messages": []}, "has no messages; pass at least one"),
         ({"turn_id": "one", "values": {"topic": "bees"}}, "takes values together with the messages"),
         ({"turn_id": "one", "answers": "yes"}, "answers='yes' names no question"),

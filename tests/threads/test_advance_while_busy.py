@@ -241,3 +241,11 @@ def test_waiting_for_a_thread_at_rest_returns_its_status() -> None:
         runner.wait("t")
     runner.invoke("Go.", thread_id="t")
     assert runner.wait("t") == asyncio.run(runner.await_("t")) == "done"
+
+
+@pytest.mark.parametrize("timeout", [-1, "soon", float("nan")])
+def test_a_timeout_is_a_number_of_seconds(timeout: Any) -> None:
+    runner = ag.Runner(says("writer", "A draft."))
+    runner.invoke("Go.", thread_id="t")
+    with pytest.raises(ag.AgentGraphError, match="is not a number of seconds; pass 0 or more"):
+        runner.wait("t", timeout)
