@@ -117,7 +117,7 @@ def test_a_question_of_the_root_is_read_back_too() -> None:
 
 
 def test_a_lost_result_is_noticed_when_a_sibling_fails() -> None:
-    tree = ag.parallel("p", [says("a", "One."), fails("b")])
+    tree = ag.parallel("p", [says("a", "One."), fails("b")], on_error="wait")
     _, error = failing(
         ag.Runner(tree, checkpointer=NoResults()).run("Go.", thread_id="t"), ag.UnfitSaverError
     )
