@@ -101,6 +101,76 @@ def delete(target: Target, thread: str, db: str) -> None:
     click.echo(without_controls(f"Deleted: thread {thread} in {without_password(db)}."))
 
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""The units of times, in seconds."""
+
+
+def _seconds(text: str) -> float:
+    """Parse a time such as 30d, 12h, 45m, or a number of seconds.
+
+    Raises:
+        click.BadParameter: The text is not a time.
+    """
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _SECONDS else (text, "s")
+    try:
+        return float(number) * _SECONDS[unit]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a time such as 30d, 12h, 45m or 90.") from None
+
+
+@click.command()
+@takes_target
+@click.argument("thread", metavar="[THREAD]", required=False)
+@click.option(
+    "--keep-turns",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Remove all turns of a thread but its last N.",
+)
+@click.option(
+    "--keep-lines",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Remove all older history lines of a thread, as listed by show, but the latest N.",
+)
+@click.option(
+    "--older-than",
+    metavar="TIME",
+    type=_seconds,
+    help="Remove threads that are done and were last saved so long ago: 30d, 12h, 45m or seconds.",
+)
+@click.option(
+    "--compact", is_flag=True, help="Copy the SQLite file without free space; nothing may run on it."
+)
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def prune(
+    target: Target,
+    thread: str | None,
+    keep_turns: int | None,
+    keep_lines: int | None,
+    older_than: float | None,
+    compact: bool,
+    db: str,
+    as_json: bool,
+) -> None:
+    """Remove old turns and lines of THREAD, or of all threads, and whole threads that are done.
+
+    The rest of a thread stays as it was. Threads on which a run is active are skipped.
+    """
+    if keep_turns is None and keep_lines is None and older_than is None and not compact:
+        raise click.UsageError("Pass --keep-turns, --keep-lines, --older-than or --compact.")
+    with runner_of(target, db) as runner:
+        pruned = runner.prune(
+            thread,
+            keep_turns=keep_turns,
+            older_than=older_than,
+            keep_lines=keep_lines,
+            compact=compact,
+        )
+    click.echo(json.dumps(asdict(pruned)) if as_json else without_controls(f"{pruned}."))
+
+
 @click.command()
 @takes_target
 @thread_argument
@@ -265,5 +335,5 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")[:19]
 
 
-OF_THREADS = (threads, show, delete, copy, visits, timeline, stop, steer)
+OF_THREADS = (threads, show, delete, prune, copy, visits, timeline, stop, steer)
 """The commands of this file."""

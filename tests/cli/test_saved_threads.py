@@ -53,6 +53,39 @@ def test_threads_are_listed_shown_copied_and_deleted(command: Commands) -> None:
     assert "thread 'three' exists already" in command("copy", "agents.py:asking", "one", "three").err
 
 
+def test_threads_are_pruned(command: Commands) -> None:
+    agent = "agents.py:asking"
+    for name in ("one", "two"):
+        for _ in range(3):
+            command("run", agent, "Go.", "--thread", name, "--no-input")
+            assert command("resume", agent, name, "--answer", "yes").code == 0
+    pruned = command("prune", agent, "one", "--keep-turns", "1")
+    assert re.fullmatch(
+        r"Removed: 0 threads, 2 turns, 0 older lines and \d+ checkpoints; [\d.]+ k?B given back to the "
+        r"disk\.\n",
+        pruned.out,
+    )
+    assert next(line for line in command("show", agent, "one").lines if "Turn" in line).startswith(
+        "Turn 2, "
+    )
+    data = json.loads(command("prune", agent, "--keep-turns", "2", "--compact", "--json").out)
+    assert (data["threads"], data["turns"], data["skipped"]) == (0, 1, [])
+    assert command("prune", agent, "--older-than", "1d").out.startswith("Removed: 0 threads")
+    assert command("prune", agent, "one", "--older-than", "0").out.startswith("Removed: 1 thread,")
+    listed = [line.split()[:2] for line in command("threads", agent).lines]
+    assert listed == [["two", "done"]]
+    for options, text in (
+        ([], "Pass --keep-turns, --keep-lines, --older-than or --compact."),
+        (["--keep-turns", "0"], "0 is not in the range x>=1"),
+        (["--older-than", "soon"], "'soon' is not a time such as 30d, 12h, 45m or 90."),
+        (["--older-than", "-1"], "older_than=-1.0 is not a time"),
+        (["gone", "--keep-turns", "1"], "thread 'gone' is not known to this saver"),
+    ):
+        refused = command("prune", agent, *options)
+        assert refused.code == REFUSED
+        assert text in refused.err
+
+
 def test_a_thread_that_cannot_be_read_is_listed_with_what_to_do(command: Commands) -> None:
     for name in ("one", "two"):
         command("run", "agents.py:asking", "Go.", "--thread", name, "--no-input")
