@@ -19,6 +19,8 @@ _FILES = {
     ".gitignore": "gitignore.txt",
 }
 """The files of a project, and their templates; only `$name` is replaced."""
+_NEXT = ('pip install -e ".[dev]"', "pytest", 'agentgraph run report.py:report "bees"')
+"""The commands in the folder, one after the other."""
 _NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
 
 
@@ -51,4 +53,4 @@ def new(name: str) -> None:
             f"the folder {name} cannot be made: {error.strerror}; choose another name or folder"
         ) from error
     click.echo(f"Made: {name}, with {', '.join(_FILES)}.\n")
-    click.echo(f'Next:\n  cd {name}\n  pytest\n  agentgraph run report.py:report "bees"')
+    click.echo("\n  ".join(("Next:", f"cd {name}", *_NEXT)))

@@ -23,9 +23,10 @@ def project(command: Commands) -> Path:
     """Make a project, and have the commands run in its folder."""
     made = command("new", "haiku-2")
     assert (made.code, made.err) == (0, "")
-    assert made.lines[-4:] == [
+    assert made.lines[-5:] == [
         "Next:",
         "  cd haiku-2",
+        '  pip install -e ".[dev]"',
         "  pytest",
         '  agentgraph run report.py:report "bees"',
     ]
