@@ -28,6 +28,9 @@ SUMMARY = "SummarizationMiddleware"
 SUMS_UP = f"{SUMMARY}.before_model"
 """LangChain's name for the node of its hook."""
 
+_DECIDES = "BaseDecisionModel"
+"""The name of LangChain's class of models that judge, and are not chat models."""
+
 DECISIONS: tuple[Literal["approve", "edit", "reject", "respond"], ...] = (
     "approve",
     "edit",
@@ -116,3 +119,9 @@ def _defines(middleware: object, method: str) -> bool:
 
 def _named(kind: type) -> tuple[str, str]:
     return kind.__module__, kind.__qualname__
+
+
+def has_decision_model(each: Middleware) -> bool:
+    """Return whether a middleware holds a decision model, as LangChain's auto mode and router do."""
+    held = getattr(each, "__dict__", {}).values()
+    return any(kind.__name__ == _DECIDES for value in held for kind in type(value).__mro__)

@@ -16,9 +16,10 @@ from agentgraph.journal.thread_saver import ThreadSaver
 class Spent:
     """The spending of agents, in the measures of `Limits`.
 
-    It is exact where more than transfers is limited: then it counts discarded work, too, and the
-    spending of tools, functions and graphs. Otherwise it is an estimate from the events: a reply with
-    tokens is a model call, each address at which something happened a step, and seconds are 0.
+    It is exact where more than transfers is limited, or where middleware asks a decision model: then it
+    counts discarded work, too, and the spending of tools, functions and graphs. Otherwise it is an
+    estimate from the events: a reply with tokens is a model call, each address at which something
+    happened a step, and seconds are 0.
     """
 
     model_calls: int = 0

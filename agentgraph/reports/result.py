@@ -116,7 +116,10 @@ class Result:
 
     @property
     def usage(self) -> Usage:
-        """The tokens that the messages of these events used."""
+        """The tokens that the messages of these events used.
+
+        Decision models write no messages: `spent` counts their tokens.
+        """
         return usage_of(self.events)
 
     @property

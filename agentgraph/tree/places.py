@@ -26,6 +26,7 @@ from agentgraph.agents.middleware import (
     ASKS,
     Mode,
     any_has,
+    has_decision_model,
     mode_fault,
     tools_of,
 )
@@ -372,6 +373,12 @@ class Tree:
             if place.checks or getattr(place.agent, "limits", None) is not None
         )
         return tuple(place for place in may_be if place.limits)
+
+    @cached_property
+    def has_decision_models(self) -> bool:
+        """Whether middleware asks decision models, whose tokens no event has."""
+        chats = (place.chat for place in self.places if place.chat is not None)
+        return any(has_decision_model(each) for chat in chats for each in chat.middleware)
 
     @cached_property
     def limited_composites(self) -> tuple[str, ...]:

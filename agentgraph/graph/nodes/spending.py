@@ -67,14 +67,15 @@ class Ledger:
 
     Attributes:
         limits: The limits of the run.
-        is_full: Whether more than transfers is counted: if more is limited, or a person may be asked.
+        is_full: Whether more than transfers is counted: if more is limited, a person may be asked, or
+            no event has the tokens of some models.
         denied: The limits, each with its owner, for which a person denied leave.
     """
 
     def __init__(self, tree: Tree, limits: Limits) -> None:
         self.limits, self._tree = limits, tree
         is_more = limits.bounds.keys() - {"transfers"} or limits.on_limit == "ask"
-        self.is_full = bool(tree.limited or is_more)
+        self.is_full = bool(tree.limited or is_more or tree.has_decision_models)
         self.denied: set[tuple[str, Measure]] = set()
         self._lock = RLock()
         self._spent: Counts = {}

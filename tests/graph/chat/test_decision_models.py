@@ -147,3 +147,18 @@ def test_a_limit_of_tokens_counts_decisions(way: str) -> None:
         invoke(runner, way, "Go.", thread_id="t")
     done = invoke(runner, way, thread_id="t", limits=ag.Limits(tokens=5 * TOKENS))
     assert (done.status, done.spent.tokens, done.spent.model_calls) == ("done", 2 * TOKENS, 2)
+
+
+class Held(AroundTool):
+    """Holds its model, as LangChain's auto mode and router do."""
+
+    def __init__(self) -> None:
+        self.classifier = Judge()
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_decision_model_of_middleware_is_counted_without_limits(way: str) -> None:
+    runner = ag.Runner(ag.sequential("s", [chat(Held()), ag.function_agent("last", lambda ctx: "Hm.")]))
+    result = invoke(runner, way, "Go.", thread_id="t")
+    assert (result.spent.model_calls, result.spent.tokens) == (3, TOKENS)
+    assert runner.thread("t").spent == runner.result("t").spent == result.spent
