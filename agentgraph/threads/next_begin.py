@@ -70,6 +70,9 @@ async def next_begin(saver: ThreadSaver, wanted: Advance) -> NewTurn | Resume | 
     roots = await present_turn(saver) if head else None
     record = None if wanted.turn_id is None else await turn_record(saver, wanted.turn_id)
     if wanted.turn_id is not None and (record is None or not _is_of(record, roots)):
+        if record is not None and _has_all(record, wanted.answers):
+            _check_input(saver, record, wanted)
+            return None
         older = await turn_with(saver, record.message) if record else None
         if record is None or (older is None and not record.has_ended):
             return await _begun(saver, head, wanted)
@@ -151,6 +154,12 @@ def check_new(saver: ThreadSaver, record: TurnRecord, messages: Sequence[BaseMes
             "new message",
             saver.thread_id,
         )
+
+
+def _has_all(record: TurnRecord, answers: Mapping[str, object]) -> bool:
+    """Return whether a turn has ended with answers, as far as its record shows; no turn is read."""
+    known = record.answers
+    return known is not None and all(known.get(k) == digest_of(each) for k, each in answers.items())
 
 
 def _is_of(record: TurnRecord, roots: RootLine | None) -> bool:

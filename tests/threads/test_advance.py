@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from helpers import Async, Session, Sync, says
+from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 
@@ -137,6 +138,31 @@ def test_an_older_turn_has_its_own_result(turns: Turns) -> None:
     assert turns.advance("Go.", turn_id="one", answers=answers) == first
     assert turns.call("result", "t", 0) == first
     assert turns.call("result", "t") == second
+
+
+class Listing(InMemorySaver):
+    """Counts how often all checkpoints of a thread are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists = 0
+
+    def list(self, *args: Any, limit: int | None = None, **options: Any) -> Any:
+        self.lists += limit is None
+        return super().list(*args, limit=limit, **options)
+
+
+def test_an_older_turn_is_read_once_for_the_same_call_again() -> None:
+    saver = Listing()
+    tree = ag.sequential("report", [says("writer", "A draft."), ag.human("boss", "Print it?")])
+    runner = ag.Runner(tree, checkpointer=saver)
+    answers = {runner.advance("t", "Go.", turn_id="one").pending[0].id: "yes"}
+    first = runner.advance("t", "Go.", turn_id="one", answers=answers)
+    runner.advance("t", "More.", turn_id="two")
+    for given in ({}, answers):
+        saver.lists = 0
+        assert runner.advance("t", "Go.", turn_id="one", answers=given) == first
+        assert saver.lists == 1
 
 
 def test_a_turn_that_was_given_up_is_stopped_and_never_runs_again(turns: Turns) -> None:
