@@ -27,6 +27,7 @@ from agentgraph.tree.changes import (
     fingerprint_of,
     graph_nodes_in,
     lines_of,
+    new_name_in,
     node_at,
     nodes_in,
     obstacles,
@@ -300,10 +301,12 @@ def _changed(saver: ThreadSaver, was: Outline | None, in_words: Sequence[str]) -
     lines = unified_diff(old, new, "the tree that ran", "this tree", lineterm="", n=1)
     changes = f" ({', '.join(in_words)})" if in_words else ""
     named = shown(saver.thread_id)
+    renamed = new_name_in(was, saver.tree.outline) if was else None
+    rename = f"pass renames={dict([renamed])} if that is its new name, " if renamed else ""
     return TreeChangedError(
         f"thread {named} was left by a tree of another shape, so that its place cannot be "
-        f"found in this one{changes}; use the tree that ran, go back to before the change, or start "
-        "a new thread",
+        f"found in this one{changes}; use the tree that ran, {rename}go back to before the change, or "
+        "start a new thread",
         saver.thread_id,
         "\n".join(lines),
     )

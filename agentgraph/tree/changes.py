@@ -84,6 +84,29 @@ def names_in(outline: Outline) -> set[str]:
     return {name_of(outline)}.union(*map(names_in, outline["inside"]))
 
 
+def new_name_in(was: Outline, now: Outline) -> tuple[str, str] | None:
+    """Return the only name that is gone and the only new one, if their kind and parent are the same.
+
+    >>> from agentgraph.tree.layout import lay_out
+    >>> a, b, c = (function_agent(name, lambda ctx: "Hi.") for name in "abc")
+    >>> was, now = (lay_out(sequential("s", agents)).outline for agents in ([a, b], [c, b]))
+    >>> new_name_in(was, now), new_name_in(was, was)
+    (('a', 'c'), None)
+    """
+    old, new = dict(_roles_in(was)), dict(_roles_in(now))
+    match [*(old.keys() - new.keys())], [*(new.keys() - old.keys())]:
+        case [before], [after] if old[before] == new[after]:
+            return before, after
+    return None
+
+
+def _roles_in(outline: Outline, around: str = "") -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the name of each agent, with its kind and the name of its parent."""
+    yield name_of(outline), (outline["kind"], around)
+    for each in outline["inside"]:
+        yield from _roles_in(each, name_of(outline))
+
+
 def nodes_in(outline: Outline) -> set[str]:
     """Return the names of the nodes and tasks in a tree."""
     return {*outline["nodes"]}.union(*map(nodes_in, outline["inside"]))

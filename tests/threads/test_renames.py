@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from helpers import asks, chat, lines, says, sees
 from helpers.walking import par, rounds, seq
+from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.testing import call as called
@@ -147,6 +148,37 @@ def test_a_thread_is_refused_without_the_renames(name: str, tmp_path: Path) -> N
     words = pytest.raises(ag.TreeChangedError, match=r" is gone from |the root was ")
     with ag.Runner(TREES[name](new), checkpointer=tmp_path / "t.db") as runner, words:
         runner.resume("t")
+
+
+@pytest.mark.parametrize(("name", "named"), [("a", "ann"), ("s", "sam"), ("b", "bob")])
+def test_the_error_names_the_only_agent_that_may_have_a_new_name(
+    name: str, named: str, tmp_path: Path
+) -> None:
+    def tree(**names: str) -> ag.Agent:
+        leaves = [says(names.get("a", "a")), asks(names.get("b", "b"))]
+        return ag.sequential(names.get("s", "s"), leaves)
+
+    with ag.Runner(tree(), checkpointer=tmp_path / "t.db") as before:
+        before.invoke("Go.", thread_id="t")
+    words = re.escape(f"use the tree that ran, pass renames={{{name!r}: {named!r}}} if that is")
+    with (
+        ag.Runner(tree(**{name: named}), checkpointer=tmp_path / "t.db") as runner,
+        pytest.raises(ag.TreeChangedError, match=words),
+    ):
+        runner.invoke(thread_id="t", answers="yes")
+    renames = {name: named}
+    with ag.Runner(tree(**renames), checkpointer=tmp_path / "t.db", renames=renames) as runner:
+        assert runner.invoke(thread_id="t", answers="yes").status == "done"
+
+
+@pytest.mark.parametrize("leaves", [["x", "y"], ["x", "b", "y"], ["b"]])
+def test_the_error_names_no_new_name_where_several_may_be_meant(leaves: list[str]) -> None:
+    saver = InMemorySaver()
+    tree = ag.sequential("s", [says("a"), says("b"), asks("c")])
+    ag.Runner(tree, checkpointer=saver).invoke("Go.", thread_id="t")
+    other = ag.sequential("s", [*map(says, leaves), asks("c")])
+    with pytest.raises(ag.TreeChangedError, match="use the tree that ran, go back"):
+        ag.Runner(other, checkpointer=saver).invoke(thread_id="t", answers="yes")
 
 
 @pytest.mark.parametrize(("at", "answer"), [*product(["s/b", "sam/bob"], repeat=2)])
