@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
     from agentgraph.events.translation import STREAM_MODES, atranslate, translate
     from agentgraph.graph.compiler import compile_agent
+    from agentgraph.graph.stamps import EventCall
     from agentgraph.graph.values import DELETE
     from agentgraph.journal.late_calls import LateCall
     from agentgraph.journal.savers.opening import postgres_saver
@@ -137,6 +138,7 @@ __all__ = [
     "Difference",
     "EachAgent",
     "Entry",
+    "EventCall",
     "Exit",
     "Follow",
     "Forks",
@@ -252,6 +254,7 @@ _LOADED_WHEN_USED = {
     "Context": "agentgraph.agents.context",
     "DELETE": "agentgraph.graph.values",
     "Difference": "agentgraph.reports.comparison",
+    "EventCall": "agentgraph.graph.stamps",
     "Follow": "agentgraph.threads.live.following",
     "Forks": "agentgraph.threads.rewinds.forks",
     "Interrupt": "agentgraph.events.events",

@@ -27,9 +27,9 @@ The client receives:
 - Questions are the interrupts of `RUN_FINISHED`; `metadata["agentgraph"]` has the question as data.
 - The state has the values of the run.
 - Other events are `CUSTOM` events, whose value has `agent_name` and `address`: "agentgraph.custom"
-  (with `data`), "agentgraph.transfer_to", "agentgraph.chosen", "agentgraph.exit",
-  "agentgraph.break_loop", "agentgraph.discarded" (`ids`), "agentgraph.error" (`error`),
-  "agentgraph.content" (the images and files in a reply).
+  (with `data`; data of a tool also with `call` and `tool_call_id`), "agentgraph.transfer_to",
+  "agentgraph.chosen", "agentgraph.exit", "agentgraph.break_loop", "agentgraph.discarded" (`ids`),
+  "agentgraph.error" (`error`), "agentgraph.content" (the images and files in a reply).
 """
 
 from agentgraph.errors import AgentGraphError

@@ -10,7 +10,7 @@ another message is sent under a new id, and its result names that id.
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import accumulate, count
 
 from ag_ui.core import (
     AssistantMessage,
@@ -152,13 +152,21 @@ class Conversation:
         """
         return next(iter(self._sent_at(label, address)), label)
 
+    def call_around(self, label: str, address: str) -> str:
+        """Return the id under which the last such call was sent at an address or around it."""
+        around = accumulate(address.split("/"), "{}/{}".format)
+        several = (
+            each for at in reversed([*around]) for each in self._sent_at(label, at, exactly=True)
+        )
+        return next(several, label)
+
     def open_call(self, label: str, address: str) -> str | None:
         """Return the id of the last such call without a result; None if all have results."""
         sent = self._sent_at(label, address)
         answered = {*map(_answered_by, self._messages.values())}
         return next((each for each in sent if each not in answered), None if sent else label)
 
-    def _sent_at(self, label: str, address: str) -> list[str]:
+    def _sent_at(self, label: str, address: str, *, exactly: bool = False) -> list[str]:
         around = address.rpartition("/")[0]
         exact, others = list[str](), list[str]()
         for key, message in reversed(self._messages.items()):
@@ -167,7 +175,7 @@ class Conversation:
                 own = f"{label}-{key}"
                 ids = [i for i in _call_ids(message) if i == label or i.startswith(own)]
                 (exact if at == address else others).extend(ids)
-        return exact or others
+        return exact if exactly else exact or others
 
     def remove(self, discarded: AbstractSet[str]) -> bool:
         """Remove the messages with a discarded id or step, and return whether there were any.

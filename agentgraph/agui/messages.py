@@ -257,6 +257,10 @@ class Messages:
         """Return the emitted id of the last call with a provider's id at an address."""
         return self._conversation.sent_call(label, address)
 
+    def call_around(self, label: str, address: str) -> str:
+        """Return the emitted id of the last such call at an address or around it."""
+        return self._conversation.call_around(label, address)
+
     def _close(self, message_id: str) -> Events:
         yield from self._stop_thinking(message_id)
         opened = self._open.pop(message_id)

@@ -133,7 +133,13 @@ class Translator:
         elif action is not None and action.values is not None:
             yield from self._written(event, action.values)
         else:
-            yield _custom(event, **_data(event))
+            yield _custom(event, **_data(event), **self._call_of(event))
+
+    def _call_of(self, event: AgentEvent) -> dict[str, object]:
+        if (call := event.call) is None:
+            return {}
+        sent = self._messages.call_around(call.id, event.address)
+        return {"call": plain(call._asdict()), "tool_call_id": plain_text(sent)}
 
     def _note(self, event: AgentEvent, message: object) -> None:
         if not isinstance(message, AIMessage):

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.json_forms import as_json, from_json, message_as_json, message_from_json
+from agentgraph.graph.stamps import EventCall
 from agentgraph.safe_repr import cut, reason
 
 _keeps_further_keys = with_config(ConfigDict(extra="allow"))
@@ -69,6 +70,15 @@ class ActionData(TypedDict):
 
 
 @_keeps_further_keys
+class CallData(TypedDict):
+    """A tool call; see `EventCall`."""
+
+    message: int
+    place: int
+    id: str
+
+
+@_keeps_further_keys
 class AgentEventData(TypedDict):
     """The form of `AgentEvent.to_dict`; the run path is a list of `[agent_name, iteration]`."""
 
@@ -84,6 +94,7 @@ class AgentEventData(TypedDict):
     step: NotRequired[str | None]
     cursor: NotRequired[str | None]
     time: NotRequired[float | None]
+    call: NotRequired[CallData | None]
 
 
 Kind = Literal[
@@ -205,6 +216,10 @@ class AgentEvent:
             message, and a question that is asked again keeps its id.
         time: The time of the event, in seconds since 1970, like `time.time()`. A replayed event has its
             original time, which is later than the times of all earlier events of the thread.
+        call: The tool call in which custom data was emitted, which distinguishes calls of one message:
+            the call of the chat agent at `address`, or else the call that runs an agent as a
+            tool. The innermost call counts. None for all other events, for data that no tool emitted,
+            and for data of tools inside a LangGraph graph.
     """
 
     agent_name: str
@@ -219,6 +234,7 @@ class AgentEvent:
     step: str | None = None
     cursor: str | None = None
     time: float | None = None
+    call: EventCall | None = None
 
     @property
     def message(self) -> BaseMessage | None:
@@ -274,19 +290,21 @@ class AgentEvent:
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON data, which `from_dict` converts back.
 
-        The keys are the event's attributes. The run path is a list of `[agent_name, iteration]`, and a
-        message has LangChain's form `{"type": ..., "data": ...}`. Types unknown to JSON are encoded
-        under the key "$agentgraph": bytes as `{"$agentgraph": ["bytes", "<base64>"]}`, a tuple as
-        `{"$agentgraph": ["tuple", [...]]}`, a dict with keys that are not strings as
-        `{"$agentgraph": ["items", [[key, value], ...]]}`; likewise sets, dates and times, UUIDs,
-        decimals, paths, IP addresses, LangChain's messages, and numbers that are not finite or do not
-        fit into 64 bits. A pydantic model or a dataclass becomes an object of its fields, and any other
-        value a string; `from_dict` does not convert these back.
+        The keys are the event's attributes, without `call` if it is None. The run path is a list of
+        `[agent_name, iteration]`, and a message has LangChain's form `{"type": ..., "data": ...}`.
+        Types unknown to JSON are encoded under the key "$agentgraph": bytes as
+        `{"$agentgraph": ["bytes", "<base64>"]}`, a tuple as `{"$agentgraph": ["tuple", [...]]}`, a
+        dict with keys that are not strings as `{"$agentgraph": ["items", [[key, value], ...]]}`;
+        likewise sets, dates and times, UUIDs, decimals, paths, IP addresses, LangChain's messages, and
+        numbers that are not finite or do not fit into 64 bits. A pydantic model or a dataclass becomes
+        an object of its fields, and any other value a string; `from_dict` does not convert these back.
         """
         output = self.output and replace(self.output, message=None)
         plain = replace(self, run_path=RunPath(), output=output)
-        data = {each.name: as_json(getattr(plain, each.name)) for each in fields(self)}
+        data = {name: as_json(getattr(plain, name)) for name in _ALWAYS}
         data["run_path"] = [[as_json(step.agent_name), step.iteration] for step in self.run_path]
+        if self.call is not None:
+            data["call"] = as_json(self.call._asdict())
         if self.message is not None:
             data["output"]["message"] = message_as_json(self.message)
         if self.action is not None:
@@ -315,6 +333,8 @@ class AgentEvent:
             asked = action["interrupted"] and Interrupt(**action["interrupted"])
             discarded = tuple(action["discarded"])
             made["action"] = Action(**{**action, "interrupted": asked, "discarded": discarded})
+        if (call := made.get("call")) is not None:
+            made["call"] = EventCall(**call)
         return cls(**made)
 
     def to_sse(self) -> str:
@@ -334,6 +354,10 @@ class AgentEvent:
         data = handler.generate_schema(AgentEventData)
         to_dict = core_schema.plain_serializer_function_ser_schema(cls.to_dict, return_schema=data)
         return core_schema.no_info_wrap_validator_function(_validated, data, serialization=to_dict)
+
+
+_ALWAYS = [each.name for each in fields(AgentEvent) if each.name != "call"]
+"""The keys that the JSON data of every event have."""
 
 
 def _validated(value: object, validate: ValidatorFunctionWrapHandler) -> AgentEvent:

@@ -462,7 +462,7 @@ def is_of_an_agent(error: BaseException) -> bool:
 def _note_field(tree: Tree, note: Note) -> dict[str, object]:
     match note.kind:
         case "custom":
-            return {"output": Output(custom=note.data)}
+            return {"output": Output(custom=note.data), "call": note.call}
         case "error":
             return {"error": note.data}
         case "interrupted":

@@ -129,6 +129,23 @@ def stamp_in(metadata: Mapping[str, object]) -> Stamp | None:
     return tuple.__new__(Stamp, (*stamp, *_QUEUED[len(stamp) :]))  # `Stamp(...)` is a call in Python
 
 
+class EventCall(NamedTuple):
+    """The tool call in which an agent emitted custom data: `event.call`.
+
+    The numbers are the same in each attempt, after a resume and after a rewind.
+
+    Attributes:
+        message: The number of the message with the call, among the messages with calls of its
+            activation, from 0.
+        place: The position of the call in that message, from 0.
+        id: The id of the call from the model, as a label: some models repeat ids.
+    """
+
+    message: int
+    place: int
+    id: str
+
+
 class Note(NamedTuple):
     """An event that is not a message.
 
@@ -139,6 +156,7 @@ class Note(NamedTuple):
         data: Its data, by kind.
         address: The address of the agent.
         order: When it was emitted; None before.
+        call: Of custom data: the tool call in which it was emitted, if there is one.
     """
 
     id: str
@@ -146,10 +164,12 @@ class Note(NamedTuple):
     data: Any
     address: str
     order: EventOrder | None = None
+    call: EventCall | None = None
 
     def plain(self) -> list[object]:
         """Return the note as plain data, for the saver and the stream."""
-        return [self.id, self.kind, self.data, self.address, list(self.order or ())]
+        own = [self.id, self.kind, self.data, self.address, list(self.order or ())]
+        return own if self.call is None else [*own, list(self.call)]
 
 
 Entry = BaseMessage | Note
@@ -158,8 +178,9 @@ Entry = BaseMessage | Note
 
 def note_of(plain: Sequence[Any]) -> Note:
     """Return the note of plain data, as `Note.plain` made it."""
-    note_id, kind, data, address, order = plain
-    return Note(note_id, kind, data, address, EventOrder(*order) if order else None)
+    note_id, kind, data, address, order, *call = plain
+    when = EventOrder(*order) if order else None
+    return Note(note_id, kind, data, address, when, EventCall(*call[0]) if call else None)
 
 
 def event_order(entry: Entry) -> EventOrder | None:

@@ -39,7 +39,7 @@ from agentgraph.graph.guarded_saver import another_form, saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.signal_handlers import is_of_a_handler
-from agentgraph.graph.stamps import STAMP, EventOrder, Note, Stamp
+from agentgraph.graph.stamps import STAMP, EventCall, EventOrder, Note, Stamp
 from agentgraph.graph.strict_serializer import UnreadableError, UnreadSnapshot
 from agentgraph.graph.sync_async import Calls
 from agentgraph.journal.saved import REQUESTS, Saved, parts_of
@@ -297,11 +297,13 @@ def _first_fields(shape: type, *counts: int) -> Any:
 def _note() -> Any:
     types = {name: _form(each) for name, each in get_type_hints(Note).items()}
     types["order"] = _first_fields(EventOrder, 0, 4)
-    by_kind = {
+    types["call"] = _first_fields(EventCall, 3)
+    every = {
         kind: [*{**types, "kind": Literal[kind], "data": _form(data)}.values()]
         for kind, data in DATA.items()
     }
-    return Annotated[Any, _Items(by_kind)]
+    by_kind = {kind: forms[:-1] for kind, forms in every.items()}
+    return Annotated[Any, _Items({**by_kind, "custom in a call": every["custom"]})]
 
 
 @cache

@@ -10,11 +10,17 @@ from helpers import retrying
 from helpers.openai_server import Failure, OpenAIServer, Reply
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
 
 import agentgraph as ag
 from agentgraph import agui
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 Clients = Callable[[str], Client]
+
+
+class Work(BaseModel):
+    n: int
 
 
 def steps(client: Client) -> list[str]:
@@ -279,3 +285,23 @@ def test_messages_of_the_client_are_not_told_again() -> None:
 def test_a_users_message_among_the_events_is_a_users() -> None:
     shown, _ = told(said_by(lambda ctx: HumanMessage("Me too.", id="h")))
     assert shown.messages[0]["role"] == "user"
+
+
+def test_progress_of_a_tool_names_the_call_as_the_client_has_it() -> None:
+    made = [calls(call("job", "a", n=1), call("job", "b", n=2)), calls(call("job", "a", n=3)), "Done."]
+
+    def work(ctx: ag.Context) -> ag.Custom:
+        return ag.Custom(ctx.values["n"])
+
+    tool = ag.agent_tool(ag.function_agent("job", work), args_schema=Work)
+    tree = ag.chat_agent("desk", ScriptedChatModel(responses=made), tools=[tool], parallel_tools=False)
+    sent = [
+        *agui.events(ag.Runner(tree).run("Go."), RunAgentInput(thread_id="t", run_id="r", messages=[]))
+    ]
+    started = [each.tool_call_id for each in sent if each.type == "TOOL_CALL_START"]
+    custom = [each.value for each in sent if each.type == "CUSTOM"]
+    assert started[:2] == ["a", "b"]
+    assert [(each["data"], each["tool_call_id"]) for each in custom] == [
+        *zip([1, 2, 3], started, strict=True)
+    ]
+    assert custom[2]["call"] == {"message": 1, "place": 0, "id": "a"}

@@ -33,6 +33,7 @@ from agentgraph.graph.nodes.activation import without_place
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.calling import remember_loop, run_coroutine
 from agentgraph.graph.nodes.context import NodeContext, RunState
+from agentgraph.graph.nodes.emitter import TOOL_CALL
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.stopping import stoppable, wait_for_lane
 from agentgraph.graph.nodes.tasks import request_of
@@ -156,7 +157,9 @@ class LaneTool:
         with attempts.running(address(place, entered(place, cursor)), place.node):
             try:
                 lane_call = self._lane_call(running, arguments, cursor)
-                with in_config(without_place(get_config())):
+                config = without_place(get_config())
+                in_call = {**config["configurable"], TOOL_CALL: running.emitter.calls}
+                with in_config({**config, "configurable": in_call}):
                     outcome = await Call(self.lane.attempt, self._aattempt, (lane_call,))
                 await self._take(running, *outcome)
             except GraphBubbleUp:

@@ -12,7 +12,7 @@ from agentgraph.graph.paired_calls import call_id, calls_of
 from agentgraph.graph.quoted_messages import is_call
 from agentgraph.graph.read_back import Serializer
 from agentgraph.graph.saving import save_fault
-from agentgraph.graph.stamps import address_of, stamp_in
+from agentgraph.graph.stamps import EventCall, address_of, stamp_in
 from agentgraph.safe_repr import as_json
 from agentgraph.tree.addresses import without_attempts
 
@@ -82,6 +82,12 @@ def messages_with_calls(view: View) -> int:
             break
         count += stamp.address == view.address and bool(calls_of(message))
     return count
+
+
+def event_call(view: View, opened: OpenCall) -> EventCall:
+    """Return the place of an open call in its activation."""
+    first = view.progress.get("tool_calls", 0)
+    return EventCall(messages_with_calls(view) - 1, opened.number - first, str(opened.call["id"]))
 
 
 def with_saved_calls(message: AIMessage, serializer: Serializer | None) -> AIMessage:

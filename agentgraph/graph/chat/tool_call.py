@@ -27,7 +27,7 @@ from agentgraph.agents.tool_results import FORWARD, LONG_RUNNING, Answer, Conten
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.call_attempts import Attempts
-from agentgraph.graph.chat.calls import OpenCall, messages_with_calls
+from agentgraph.graph.chat.calls import OpenCall, event_call
 from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.effects import Giver, MessageChange
@@ -114,6 +114,7 @@ class RunningCall:
         self._discarded: list[str] = []
         self._sent: list[Write] = []
         self.began = 0
+        emitter.calls = partial(event_call, activation.view, opened)
         self.writes: list[Write] = []
         self.restart()
 
@@ -209,10 +210,7 @@ class RunningCall:
 
     def identity(self) -> Sequence[object]:
         """Return the identity of the call among those of its and other activations."""
-        view = self.activation.view
-        place = self.opened.number - view.progress.get("tool_calls", 0)
-        call_id, arguments = self.opened.call["id"], dict(self.arguments)
-        return [messages_with_calls(view) - 1, place, call_id, self.tool, arguments]
+        return [*event_call(self.activation.view, self.opened), self.tool, dict(self.arguments)]
 
     def caller(self) -> Caller:
         """Return the code of the call."""

@@ -38,6 +38,7 @@ from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import (
     STAMP,
     Entry,
+    EventCall,
     EventOrder,
     Note,
     address_of,
@@ -50,6 +51,9 @@ from agentgraph.safe_repr import LONGEST_DATA, shown
 
 EMITTED_BEFORE = "__agentgraph_emitted_before"
 """The key in `config["configurable"]` of the `Before` of a run that continues a thread."""
+
+TOOL_CALL = "__agentgraph_tool_call"
+"""The key in `config["configurable"]` of what returns the tool call that runs an agent."""
 
 Before = tuple[int, Sequence[tuple[str, str, bool]]]
 """The greatest number of a thread; and for each entry that the continued step had emitted, and that may
@@ -101,6 +105,7 @@ class Emitter:
 
     Attributes:
         notes: The notes emitted so far.
+        calls: Returns the tool call of which it emits custom data; None if it is not that of a call.
         step: The name of the step.
         writer: LangGraph's own stream writer.
     """
@@ -140,6 +145,8 @@ class Emitter:
         self._streamed: list[str] = []
         self._custom_data: dict[str, object] = {}
         self._is_over = False
+        self.calls: Callable[[], EventCall] | None = None
+        self._call: EventCall | None = None
 
     def add_message(self, message: BaseMessage) -> None:
         """Queue a message, our own stamped copy; the next flush or the end emits it."""
@@ -155,7 +162,16 @@ class Emitter:
 
     def add_note(self, kind: str, data: object = None, *, note_id: str = "", address: str = "") -> None:
         """Queue a note; the next flush or the end emits it."""
-        self._queued.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
+        call = self._tool_call() if kind == "custom" else None
+        at = address or self._address
+        self._queued.append(Note(note_id or str(uuid4()), kind, data, at, call=call))
+
+    def _tool_call(self) -> EventCall | None:
+        """Return the tool call in which this code runs; the innermost one of several."""
+        if self._call is None:
+            calls = self.calls or self._config["configurable"].get(TOOL_CALL)
+            self._call = calls() if calls else None
+        return self._call
 
     def save_note(self, kind: str, data: object) -> None:
         """Save a note that is not an event: numbered, but not streamed."""
