@@ -30,6 +30,12 @@ _CODES = {"done": DONE, "paused": PAUSED, "failed": FAILED, "stopped": STOPPED}
 @click.option("--turn-id", metavar="ID", help="The name of the turn; by default the last turn.")
 @click.option("--message", metavar="TEXT", help="The input of the turn, if it has not begun.")
 @click.option(
+    "--values",
+    metavar="JSON",
+    type=json_object,
+    help="Values of the turn, the same at each call.",
+)
+@click.option(
     "--answers",
     metavar="JSON",
     type=json_object,
@@ -43,6 +49,7 @@ def advance(
     every: bool,
     turn_id: str | None,
     message: str | None,
+    values: JsonObject | None,
     answers: JsonObject | None,
     db: str,
     as_json: bool,
@@ -53,15 +60,21 @@ def advance(
     waits, has ended or was stopped is shown. With --all: every thread whose process died; threads
     that a person stopped, that failed or that wait are left alone.
     """
-    if every == (thread is not None) or (every and (turn_id or message or answers)):
+    if every == (thread is not None) or (every and (turn_id or message or values or answers)):
         raise UserError("name a THREAD with its options, or pass --all alone")
+    if turn_id is None and (message is not None or values is not None):
+        raise UserError(
+            "--message and --values need the name of the turn; pass --turn-id, such as --turn-id night"
+        )
     place = existing(db) if turn_id is None else db
     with Runner(target.load(), checkpointer=place, allow=target.types()) as runner:
         if thread is None:
             codes = [_printed(*each, as_json=as_json) for each in _all(runner)]
             sys.exit(FAILED if FAILED in codes else DONE)
         given = UNANSWERED if answers is None else answers
-        came = _came(partial(runner.advance, thread, message, turn_id=turn_id, answers=given))
+        came = _came(
+            partial(runner.advance, thread, message, turn_id=turn_id, values=values, answers=given)
+        )
         sys.exit(_printed(thread, came, as_json=as_json))
 
 

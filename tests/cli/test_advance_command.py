@@ -58,7 +58,25 @@ def test_a_failed_thread_is_tried_again_by_its_name(command: Commands) -> None:
     assert (done.code, done.lines) == (0, ["t  done  three"])
 
 
-@pytest.mark.parametrize("args", [(), ("t", "--all"), ("--all", "--turn-id", "one")])
+def test_a_turn_begins_with_values_and_the_command_may_be_repeated(command: Commands) -> None:
+    begin = ("advance", "agents.py:chat", "t", "--turn-id", "one", "--message", "Go.")
+    for _ in range(2):
+        done = command(*begin, "--values", '{"topic": "bees"}')
+        assert (done.code, done.lines) == (0, ["t  done  told: About bees."])
+    assert command(*begin, "--values", '{"topic": "wasps"}').code == REFUSED
+
+
+@pytest.mark.parametrize("option", [("--message", "Go."), ("--values", "{}")])
+def test_what_begins_a_turn_needs_its_name(command: Commands, option: tuple[str, str]) -> None:
+    refused = command("advance", "agents.py:asking", "t", *option)
+    assert refused.code == REFUSED
+    assert "pass --turn-id, such as --turn-id night" in refused.err
+    assert not (command.folder / "agentgraph.db").exists()
+
+
+@pytest.mark.parametrize(
+    "args", [(), ("t", "--all"), ("--all", "--turn-id", "one"), ("--all", "--values", '{"a": 1}')]
+)
 def test_a_thread_or_all_is_named(command: Commands, args: tuple[str, ...]) -> None:
     refused = command("advance", "agents.py:asking", *args)
     assert refused.code == REFUSED
