@@ -28,6 +28,7 @@ Fn = Callable[..., Any]
 """A user's function."""
 T = TypeVar("T")
 
+_Check = Callable[[types.FunctionType], bool]
 _OF_LOOPS = ("ensure_future", "create_task", "create_future", "get_running_loop", "get_event_loop")
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
@@ -195,21 +196,74 @@ def names_interrupt(fn: Fn) -> bool:
     >>> names_interrupt(lambda ctx: helper("Well?")), names_interrupt(lambda ctx: "done")
     (True, False)
     """
+    return _reaches_any(fn, _names_interrupt)
+
+
+def _names_interrupt(function: types.FunctionType) -> bool:
+    return "interrupt" in function.__name__ or _is_in_code(function.__code__, "interrupt")
+
+
+def names_cancel(fn: Fn) -> bool:
+    """Return whether the code of `fn` names an option `cancel` of a signal, as `names_interrupt` does.
+
+    Or a signal that has it. Of a method, it looks at all methods of the class.
+
+    >>> names_cancel(lambda ctx: Exit(cancel=True)), names_cancel(lambda ctx: Exit())
+    (True, False)
+    """
+    own = getattr(fn, "__self__", fn)
+    methods = [] if isinstance(own, _FUNCTIONS) else _methods(type(own))
+    return any(_reaches_any(each, _names_cancel) for each in (fn, *methods))
+
+
+def _methods(kind: type) -> list[types.FunctionType]:
+    """Return the methods of a class that are not those of its base in another package."""
+    package = kind.__module__.partition(".")[0]
+    own = [each for each in kind.__mro__ if each.__module__.partition(".")[0] == package]
+    methods = [each for base in own for each in vars(base).values()]
+    return [each for each in methods if isinstance(each, types.FunctionType)]
+
+
+def _names_cancel(function: types.FunctionType) -> bool:
+    if _has_option(function.__code__, "cancel"):
+        return True
+    around = function.__globals__
+    named = [around[name] for name in _names_of(function.__code__) if name in around]
+    named += function.__defaults__ or ()
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # the closure cell is still empty
+            named.append(cell.cell_contents)
+    several = [item for each in named for item in (each if type(each) in _SEVERAL else [each])]
+    return any(type(each) in (Exit, BreakLoop) and each.cancel for each in several)
+
+
+def _has_option(code: CodeType, name: str) -> bool:
+    """Return whether code passes an option, by its name or in a dict."""
+    for const in code.co_consts:
+        if inspect.iscode(const):
+            if _has_option(const, name):
+                return True
+        elif const == name or (isinstance(const, tuple) and name in const):
+            return True
+    return False
+
+
+def _reaches_any(fn: object, is_meant: _Check) -> bool:
     seen = set[CodeType]()
-    return any(_reaches(each, "interrupt", _package(each), seen, 5) for each in _functions_in(fn))
+    return any(_reaches(each, is_meant, _package(each), seen, 5) for each in _functions_in(fn))
 
 
-def _reaches(fn: object, word: str, package: str, seen: set[CodeType], calls: int) -> bool:
-    """Return whether `fn` or a function that it names has a name with a word in its code."""
+def _reaches(fn: object, is_meant: _Check, package: str, seen: set[CodeType], calls: int) -> bool:
+    """Return whether a check holds of `fn` or of a function that it names."""
     for function in _functions_in(fn):
         code = function.__code__
         if code in seen:
             continue
         seen.add(code)
-        if word in function.__name__ or _is_in_code(code, word):
+        if is_meant(function):
             return True
         inner = _named_by(function) if calls and _package(function) == package else ()
-        if any(_reaches(each, word, package, seen, calls - 1) for each in inner):
+        if any(_reaches(each, is_meant, package, seen, calls - 1) for each in inner):
             return True
     return False
 

@@ -1,7 +1,7 @@
 """The signals that functions and tools may return in addition to messages, and the allowed ones."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -24,18 +24,39 @@ ResponseSchema: TypeAlias = TypeForm[Any] | JsonSchema | None
 """A type that pydantic knows, such as a model or `Literal["yes", "no"]`; a JSON schema; or None."""
 
 
+def _shown_call(signal: "Exit | BreakLoop") -> str:
+    """Return the call that makes a signal, without the options that it does not set."""
+    options = ((each.name, getattr(signal, each.name)) for each in fields(signal))
+    given = (f"{name}={shown(value)}" for name, value in options if value)
+    return f"{type(signal).__name__}({', '.join(given)})"
+
+
 @hints_options
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exit(ToolOutputMixin):
     """Ends the run; in a branch it ends the branch, and the run at the join.
 
     A function returns or yields it, or a tool returns it. In an agent that runs as a tool it ends
     that agent only. The event's `kind` is "exit".
+
+    >>> guard = function_agent("guard", lambda ctx: Exit(reason="no topic"))
+    >>> Runner(sequential("report", [guard, human("boss", "Print it?")])).invoke("Go.").reason
+    'no topic'
+
+    Attributes:
+        cancel: Whether the other branches, steps or items around it are stopped at once. Those that
+            have ended are joined; the messages of the others are discarded. By default they finish.
+        reason: A text for the caller, as `Result.reason`; models do not see it.
     """
+
+    cancel: bool = False
+    reason: str | None = None
+
+    __repr__ = _shown_call
 
 
 @hints_options
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BreakLoop(ToolOutputMixin):
     """Ends the nearest enclosing loop at once; the run continues after the loop.
 
@@ -43,7 +64,14 @@ class BreakLoop(ToolOutputMixin):
     first. Outside of every loop the function fails, unless its agent is alone: the whole tree, a tool,
     or run by a function; then it ends. A tool that returns it there only emits the event, whose `kind`
     is "break_loop".
+
+    Attributes:
+        cancel: As in `Exit`, for the branches, steps and items inside the loop.
     """
+
+    cancel: bool = False
+
+    __repr__ = _shown_call
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ from typing import Annotated, Any, NotRequired
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
-from agentgraph.agents.signals import Signal
+from agentgraph.agents.signals import BreakLoop, Exit, Signal
+from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.stamps import ANSWERED, note_of
+from agentgraph.safe_repr import shown
 from agentgraph.tree.changes import Outline
 
 
@@ -75,7 +77,16 @@ class Leaving(TypedDict):
     """The writes there in addition to those of the tree."""
 
 
-class ChatEnding(TypedDict, total=False):
+class SignalDetails(TypedDict):
+    """The details of a signal, in addition to its kind."""
+
+    cancels: NotRequired[bool]
+    """Whether it cancels the other lanes at each parallel node that it leaves."""
+    reason: NotRequired[str]
+    """The reason for the caller of the run."""
+
+
+class ChatEnding(SignalDetails, total=False):
     """How a chat agent ends. Without `signal`, `target` and `leaving` it just ends."""
 
     signal: Signal
@@ -109,7 +120,7 @@ class GivenAnswer(TypedDict):
     answer: SavedAnswer
 
 
-class Boundary(TypedDict):
+class Boundary(SignalDetails):
     """How an activation ended, while `until`, a check or a limit is still to be asked about it.
 
     Without `signal` and `target` it just ended.
@@ -131,7 +142,7 @@ class Boundary(TypedDict):
     """Whether the next check has rejected the last attempt allowed; one more is granted now."""
 
 
-class Position(TypedDict):
+class Position(SignalDetails):
     """Where a lane is: written by each leaf as it ends, read by the edge after it."""
 
     next: str | None
@@ -181,6 +192,42 @@ class Position(TypedDict):
     """Which calls it had the outcomes of: how many first ones, and `made` of more; added later."""
     settled: NotRequired[dict[str, object]]
     """The values with which a resume settles conflicts at the next node of the root."""
+
+
+def details_of(signal: Exit | BreakLoop, where: str) -> SignalDetails:
+    """Return the details of a signal.
+
+    Args:
+        signal: The signal.
+        where: The address of the agent, for errors.
+
+    Raises:
+        InvalidOutputError: Its reason is not a text.
+    """
+    details, reason = SignalDetails(), getattr(signal, "reason", None)
+    if signal.cancel:
+        details["cancels"] = True
+    if reason is not None:
+        if not isinstance(reason, str):
+            raise InvalidOutputError(
+                f"{where}: Exit(reason={shown(reason)}) is not a text; pass a text"
+            )
+        details["reason"] = reason
+    return details
+
+
+def details_in(ending: Mapping[str, Any]) -> SignalDetails:
+    """Return the details of the signal of an ending, a position or a result."""
+    add_details(details := SignalDetails(), ending)
+    return details
+
+
+def add_details(to: SignalDetails, ending: Mapping[str, Any]) -> None:
+    """Add the details of the signal of an ending, a position or a result to another one."""
+    if "cancels" in ending:
+        to["cancels"] = ending["cancels"]
+    if "reason" in ending:
+        to["reason"] = ending["reason"]
 
 
 def answer_in(position: Mapping[str, Any]) -> GivenAnswer | None:

@@ -63,14 +63,17 @@ def _branches(
 ) -> dict[int, float]:
     """Return when branches without a result began, by number: none before one with a lower number.
 
-    And none after a failure that stops the others, or after the first success that ends all.
+    And none after a failure that stops the others, or after a branch that decides.
     """
     ends = {number: seconds(each["finished"]) for number, each in came.items()}
     ends |= {number: failed[lane.name] for number, lane in enumerate(lanes) if lane.name in failed}
     rest = [number for number in range(len(lanes)) if number not in came]
     begun = begun_in_order(begin, rest, agent.max_concurrency or BRANCHES, ends)
-    over = {"fail": failed.values(), "first": [end for n, end in ends.items() if n in came]}
-    shut = min(over.get(agent.on_error, ()), default=inf)
+    decided = [n for n, each in came.items() if "stays" in each]
+    if agent.on_error == "first":
+        decided += [n for n, each in came.items() if each.get("accepted", True)]
+    fatal = failed.values() if agent.on_error == "fail" else ()
+    shut = min([*fatal, *(ends[n] for n in decided)], default=inf)
     begun = {number: time for number, time in begun.items() if time == begin or time < shut}
     latest = begin
     for number in range(len(lanes)):

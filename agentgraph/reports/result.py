@@ -74,6 +74,7 @@ class Result:
         is_stopped: Whether the run has ended before the end of the turn, by `Runner.stop` or, of a
             result that is read from the saver, in any other way.
         stop_reason: The reason that was passed to `Runner.stop`; None if no person stopped it.
+        reason: The reason of the `Exit(reason=...)` that ended the run; None without one.
         order: The indexes of the events that are messages of agents, in the order of the tree.
     """
 
@@ -87,6 +88,7 @@ class Result:
     is_stopped: bool = False
     order: Sequence[int] = field(default=(), repr=False)
     stop_reason: str | None = None
+    reason: str | None = None
 
     @property
     def status(self) -> Literal["done", "paused", "failed", "stopped"]:
@@ -198,6 +200,7 @@ def _result(
         saver.thread_id,
         tuple(events),
         values=state.get("values", {}),
+        reason=state.get("position", {}).get("reason"),
         output=output,
         order=order_in_tree(saver.tree, events),
     )

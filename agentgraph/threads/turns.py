@@ -46,6 +46,7 @@ from agentgraph.graph.copied_values import detached
 from agentgraph.graph.known_messages import new_messages
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.message_changes import folded, with_id
+from agentgraph.graph.nodes.decisions import decided
 from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.paired_calls import call_id, calls_of, in_call_order, unanswered
 from agentgraph.graph.signal_handlers import is_of_a_handler
@@ -316,21 +317,28 @@ async def _of_lanes(
         result = results.pop(task, None)
         position = head.position
         at = address_at(tree, head) or (position and position.get("at"))
-        if not at:  # the lane has not begun
+        if not at or _is_rejected(result):  # it has not begun, or lost
             continue
         when = result["finished"] if result else _NEVER
         order = (1, when) if lane.undoes else (0, order_of(lane, at))
         came = _written(result) if result else await _of_lane(saver, every, head, seen)
         in_order.append((order, _leaving(place, came, seen, has_ended=result is not None)))
     in_order += [
-        ((0, result["number"]), _leaving(place, _written(result), seen)) for result in results.values()
+        ((0, result["number"]), _leaving(place, _written(result), seen))
+        for result in results.values()
+        if not _is_rejected(result)
     ]
-    if ended and place.kind.first_wins:
-        first = _written(min(ended, key=lambda each: each["finished"]))  # the others lost
-        return _without_local(saver, _leaving(place, first, seen))
+    by_number = {each["number"]: each for each in ended}
+    if (joined := decided(by_number, first_wins=place.kind.first_wins)) is not None:  # the others lost
+        came_in = (_leaving(place, _written(each), seen) for each in joined.values())
+        return _without_local(saver, _joined(came_in))
     in_order.sort(key=lambda item: item[0])
     recovered = _without_local(saver, _joined(each for _, each in in_order))
     return recovered._replace(middleware=[]) if place in tree.called else recovered
+
+
+def _is_rejected(result: Written | None) -> bool:
+    return result is not None and not result.get("accepted", True)
 
 
 def _without_local(saver: ThreadSaver, recovered: Recovered) -> Recovered:

@@ -39,7 +39,7 @@ from agentgraph.graph.chat.stand_in_model import Instructing, UseStandIn
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import FlatGraph
-from agentgraph.graph.lane_position import ChatEnding
+from agentgraph.graph.lane_position import ChatEnding, details_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.calling import Contained, awaited_in_thread
@@ -182,7 +182,7 @@ class BuiltAgent:
             is_granted = how.get("granted", False)
             activation.transfer(how["target"], task=how.get("task"), is_granted=is_granted)
         elif "signal" in how:
-            activation.signal(how["signal"])
+            activation.signal(how["signal"], details_in(how))
         if how.get("keeps"):
             self._write_value(activation, step)
         if step is not None:

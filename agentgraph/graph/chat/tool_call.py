@@ -43,7 +43,7 @@ from agentgraph.graph.foreign.handoffs import (
     transferred,
     update_of,
 )
-from agentgraph.graph.lane_position import Position
+from agentgraph.graph.lane_position import Position, details_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.callers import Caller, attempt_of_run
 from agentgraph.graph.nodes.context import RunState
@@ -483,9 +483,9 @@ class RunningCall:
             case Answer(text=text):
                 return self._ended({"messages": [AIMessage(text)]})
             case Exit():
-                self._acts["exit"] = True
+                self._acts["exit"] = details_of(item, self.activation.address)
             case BreakLoop():
-                self._acts["break_loop"] = True
+                self._acts["break_loop"] = details_of(item, self.activation.address)
             case TransferTo(agent_name=name):
                 return self._transfer(name)
             case SetValues(values=values):

@@ -230,6 +230,7 @@ class ToolsNode(ChatNode):
         match how:
             case "exit" | "break_loop":
                 leaving["signal"] = how
+                leaving.update(ending["acts"][how])
             case "leaving":
                 leaving["leaving"] = ending["acts"]["leaving"]
             case "transfer_to":

@@ -17,7 +17,16 @@ from langgraph.types import Command, Send
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import RESUMING, RUNTIME
-from agentgraph.graph.lane_position import Boundary, Leaving, Position, Task, answer_in
+from agentgraph.graph.lane_position import (
+    Boundary,
+    Leaving,
+    Position,
+    SignalDetails,
+    Task,
+    add_details,
+    answer_in,
+    details_in,
+)
 from agentgraph.graph.message_changes import folded
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import NodeContext
@@ -147,9 +156,13 @@ class Activation:
             received = [self.output.receive(message) for message in self.mailbox.take()]
             self.view.receive(received)
 
-    def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
+    def signal(
+        self, signal: Signal, details: SignalDetails | None = None, *, is_emitted: bool = False
+    ) -> None:
         """End with a signal, which overrides a transfer; emit it unless a lane has."""
         self._ending = Boundary(signal=signal, given=[])
+        if details:
+            add_details(self._ending, details)
         if not is_emitted:
             self.output.emit_note(signal)
 
@@ -243,6 +256,11 @@ class Activation:
     def enter(self, place: Place) -> None:
         """Continue at the first stop of a place directly inside this one."""
         self._next = self.node_context.entering(place, self.cursor)
+
+    @property
+    def signal_details(self) -> SignalDetails:
+        """The details of the signal with which it ends; empty without one."""
+        return details_in(self._ending)
 
     def outcome(self) -> tuple[list[Entry], list[Write]] | None:
         """Return the messages and notes of this step in order, and its writes.

@@ -50,7 +50,7 @@ _FORM = "agentgraph 2"
 """Part of each key; another one for another form of outcomes."""
 _DYNAMIC = "__dynamic__"
 """The identity that LangGraph's cache assigns to a node which is not a function."""
-_REPEATED_KINDS = ("custom", "exit", "break_loop", "transfer_to")
+_REPEATED_KINDS = ("custom", "transfer_to")
 _TYPED = "told_values"
 """The kind, in an outcome, of a note of values; "values" are what it wrote, an output key included."""
 """The kinds of notes that are given again."""
@@ -209,6 +209,8 @@ def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
     for each in entries:
         if not isinstance(each, Note):
             outcome.append(["message", _bare(each)])
+        elif each.kind in ("exit", "break_loop"):
+            outcome.append([each.kind, dict(activation.signal_details)])
         elif each.kind in _REPEATED_KINDS:
             outcome.append([each.kind, each.data])
         elif each.kind == "values":
@@ -241,7 +243,7 @@ def _replay_item(activation: Activation, kind: str, data: Any) -> None:
         case _ if kind == _TYPED:
             activation.output.emitter.add_note("values", data)
         case "exit" | "break_loop":
-            activation.signal(kind)
+            activation.signal(kind, data)
 
 
 def _no_key(where: str, fault: str) -> AgentGraphError:

@@ -26,7 +26,7 @@ from agentgraph.errors import CheckFailedError
 from agentgraph.graph.agent_records import RecordChanges, collected, keeping
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.failures import add_note
-from agentgraph.graph.lane_position import Boundary, Position
+from agentgraph.graph.lane_position import Boundary, Position, add_details
 from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
@@ -123,7 +123,10 @@ class Completion:
             position["border"] = boundary
             return position
         node = comes.place.nodes.entry if comes.place else None
-        return node_context.position(node, comes.cursor, comes.signal)
+        position = node_context.position(node, comes.cursor, comes.signal)
+        if comes.signal:
+            add_details(position, self._ending)
+        return position
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Return whether the `until` of a loop ends it."""

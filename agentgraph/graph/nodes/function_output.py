@@ -19,7 +19,7 @@ from agentgraph.agents.signals import (
     TransferTo,
 )
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.lane_position import Question
+from agentgraph.graph.lane_position import Question, details_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.function_chunks import Chunks
 from agentgraph.graph.nodes.replies import Replies, stream_handlers
@@ -115,11 +115,11 @@ class FunctionOutput:
         match item:
             case Exit():
                 self._permit(item, may.exit)
-                activation.signal("exit")
+                activation.signal("exit", details_of(item, activation.address))
             case BreakLoop():
                 self._permit(item, may.break_loop)
                 check_loop(activation)
-                activation.signal("break_loop")
+                activation.signal("break_loop", details_of(item, activation.address))
             case TransferTo(agent_name=target):
                 self._permit(item, may.transfer)
                 activation.transfer(known_target(activation, target))

@@ -21,7 +21,13 @@ from agentgraph.agents.signals import Signal
 from agentgraph.graph.agent_records import RecordChanges
 from agentgraph.graph.failures import ErrorData, clear_limit_mark, each_once
 from agentgraph.graph.internals import RUNTIME, SCRATCHPAD, overwrite_in
-from agentgraph.graph.lane_position import GivenAnswer, Position, answer_in
+from agentgraph.graph.lane_position import (
+    GivenAnswer,
+    Position,
+    SignalDetails,
+    add_details,
+    answer_in,
+)
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
@@ -32,7 +38,7 @@ from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
 
 
-class LaneResult(TypedDict):
+class LaneResult(SignalDetails):
     """The result of a lane: only what is new."""
 
     agentgraph: Literal["lane"]
@@ -44,6 +50,10 @@ class LaneResult(TypedDict):
     """When its task began, the last time that it did, in microseconds."""
     finished: NotRequired[int]
     """Its finish time in microseconds, after the finish times of all lanes that it needed."""
+    stays: NotRequired[list[int]]
+    """Where its signal cancels: the numbers of the lanes whose results were saved before."""
+    accepted: NotRequired[bool]
+    """Whether its reply was accepted, where the agent has an `accept`."""
     failed: NotRequired[str]
     """How it failed, if its failure is a result."""
     position: NotRequired[Position]
@@ -225,6 +235,8 @@ def result_of(state: Mapping[str, Any]) -> LaneResult:
         values=state.get("values", []),
         signal=position.get("signal"),
     )
+    if "cancels" in position or "reason" in position:
+        add_details(result, position)
     if "text" in position:
         result["text"] = position["text"]
     if answered := answer_in(position) or position.get("answered"):

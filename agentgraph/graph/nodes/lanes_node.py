@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import NamedTuple, TypeVar
 
 from langchain_core.messages import BaseMessage
@@ -16,8 +16,9 @@ from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
 from agentgraph.agents.dependencies import upstream
 from agentgraph.agents.middleware import Mode
+from agentgraph.agents.signals import Signal
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
-from agentgraph.graph.lane_position import Position
+from agentgraph.graph.lane_position import Position, SignalDetails, details_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.gated_task import GatedTask, TaskCall, talk_tasks
@@ -34,12 +35,15 @@ from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import AreConcurrent, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
+from agentgraph.tree.cancelling import may_cancel
 
 Results = Mapping[int, LaneResult]
 """The results of lanes, by their numbers."""
 
 
 T = TypeVar("T")
+_SIGNALS: tuple[Signal, ...] = ("exit", "break_loop")
+"""The signals of lanes; the first counts most."""
 
 
 _Ended = tuple[LaneResult, Exception | None]
@@ -95,6 +99,12 @@ class LanesNode(Runnable[LaneState, Update]):
     def picture(self) -> Picture:
         """The drawing inside the node."""
         return picture_of(self.lanes)
+
+    @cached_property
+    def _may_cancel(self) -> bool:
+        """Whether a lane may cancel the others."""
+        tree = self.node_context.tree
+        return any(may_cancel(tree, lane.place) for lane in self.lanes)
 
     async def not_run(self, activation: Activation, job: Job, results: Results) -> LaneResult | None:
         """Return the result of a job whose lane is not run at all; None if it is run."""
@@ -154,6 +164,7 @@ class LanesNode(Runnable[LaneState, Update]):
             jobs = run_calls(self.jobs(activation))
             schedule = self.schedule(jobs)
             schedule.keeps_graphs = self.keeps_graphs(activation)
+            schedule.may_be_decided = True
             start = partial(self._start, activation, jobs, schedule, "sync")
             results = run_tasks(start, schedule, self.first)
             self.finish(activation, results)
@@ -169,6 +180,7 @@ class LanesNode(Runnable[LaneState, Update]):
             jobs = await arun_calls(self.jobs(activation))
             schedule = self.schedule(jobs)
             schedule.keeps_graphs = self.keeps_graphs(activation)
+            schedule.may_be_decided = True
             start = partial(self._start, activation, jobs, schedule, "async")
             results = await arun_tasks(start, schedule, self.first)
             await self.afinish(activation, results)
@@ -247,6 +259,7 @@ class LanesNode(Runnable[LaneState, Update]):
             except GraphInterrupt:
                 if in_pool:
                     raise
+                schedule.may_cancel = self._may_cancel
                 await _held(schedule.hold(number))
                 raise
         except GraphDrained as stop:
@@ -326,6 +339,10 @@ class LanesNode(Runnable[LaneState, Update]):
             return self._stopped(activation, job)
         before = [schedule.results[need]["finished"] + 1 for need in job.needs]
         result["number"], result["began"] = run
+        if "cancels" in result:
+            stays = schedule.saved()
+            result["stays"] = sorted(stays)
+            before += [each["finished"] + 1 for each in stays.values()]
         result["finished"] = max([time.time_ns() // 1000, *before])
         if job.needs:
             result["needs"] = [*job.needs]
@@ -376,10 +393,8 @@ class LanesNode(Runnable[LaneState, Update]):
     ) -> None:
         ended = results.values()
         signals = {result["signal"] for result in ended}
-        if "exit" in signals:
-            activation.signal("exit", is_emitted=True)
-        elif "break_loop" in signals:
-            activation.signal("break_loop", is_emitted=True)
+        if signal := next((each for each in _SIGNALS if each in signals), None):
+            activation.signal(signal, joined_details(signal, ended), is_emitted=True)
         activation.output.add_emitted(self.joining(activation, ended))
         activation.output.write(self._writes(activation, jobs, results))
         if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
@@ -401,6 +416,16 @@ class LanesNode(Runnable[LaneState, Update]):
         return activation.view.state.joined(
             activation.address, shared_writes, are_concurrent([job.needs for job in jobs])
         )
+
+
+def joined_details(signal: Signal, results: Iterable[LaneResult]) -> SignalDetails:
+    """Return the details of a signal with which lanes ended: first those of one that cancels."""
+    with_signal = [details_in(each) for each in results if each["signal"] == signal]
+    with_signal.sort(key=lambda each: "cancels" not in each)
+    details = SignalDetails()
+    for each in reversed(with_signal):
+        details.update(each)
+    return details
 
 
 def are_concurrent(every: Sequence[Sequence[int]]) -> AreConcurrent:

@@ -49,7 +49,7 @@ call the tasks and wait. A lane that is one leaf waits at its gate too, but runs
 import asyncio
 import threading
 from collections import defaultdict, deque
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from heapq import heappop, heappush
@@ -59,6 +59,7 @@ from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.graph.nodes.concurrency import AT_ONCE, Places, Room
+from agentgraph.graph.nodes.decisions import decided
 from agentgraph.graph.nodes.gated_task import unwrapped
 from agentgraph.graph.nodes.stopping import Stop
 
@@ -143,7 +144,10 @@ class Schedule:
         again: Results of leaves that continue in tasks, or None, by number.
         ready: Facts about leaves that are known before they begin, by number.
         keeps_graphs: Whether lanes that are one leaf run in their graphs all the same.
+        may_be_decided: Whether it runs lanes of which one may decide for all.
+        may_cancel: Whether one may cancel the others, as far as their code shows it.
         results: The results of the lanes that ended, by number.
+        is_decided: Whether one lane has won under `on_error="first"`, or has cancelled the others.
         control: Stops the running lanes.
     """
 
@@ -173,7 +177,7 @@ class Schedule:
         self.gates, self.arrived = _Futures(len(needs)), _Futures(len(needs))
         self.again: dict[int, Any] = {}
         self.ready: dict[int, Any] = {}
-        self.keeps_graphs = False
+        self.keeps_graphs = self.may_be_decided = self.may_cancel = False
         self.results: dict[int, Any] = {}
         self.control = control
         self.wake: Future[None] = Future()
@@ -186,6 +190,9 @@ class Schedule:
         self._most = len(needs)
         self._places: Places | None = None
         self._depth, self._left = 0, set[int]()
+        self.is_decided = False
+        self._running: dict[int, Outcome] = {}
+        self._joined: Collection[int] = ()
         self._opened: list[int] = []
         self._waiting = dict.fromkeys(range(len(needs)))
         self._missing = [len({*each}) for each in needs]
@@ -207,14 +214,14 @@ class Schedule:
     def hold(self, number: int) -> Future[None]:
         """Return a future for which a lane waits with its question, until the question is needed.
 
-        It is not needed once another lane was first or failed permanently. It must not be raised
-        earlier: LangGraph would keep it pending even after the node has ended.
+        It is not needed once another lane was first, cancels it, or failed permanently. It must not be
+        raised earlier: LangGraph would keep it pending even after the node has ended.
         """
         held: Future[None] = Future()
         if self._is_over:
             held.set_exception(GraphDrained("it is not needed any more"))
             return held
-        if not (self._is_final or self._on_error == "first"):
+        if not (self._is_final or self._on_error == "first" or self.may_cancel):
             held.set_result(None)
             return held
         self._leave(number)
@@ -222,6 +229,22 @@ class Schedule:
             self._held[number] = held
             self._ring()
         return held
+
+    def find_decision(self, saved: Iterable[Any]) -> None:
+        """Look whether the lanes were decided before a resume: then none of them runs any more.
+
+        Args:
+            saved: The results that tasks of the node have saved.
+        """
+        results = {each["number"]: each for each in saved if "finished" in each and "number" in each}
+        joined = decided(results, first_wins=self._on_error == "first")
+        if joined is not None:
+            self.is_decided, self._joined = True, joined.keys()
+
+    def saved(self) -> dict[int, Any]:
+        """Return the results that are saved by now, by number."""
+        running = [(number, each) for number, each in [*self._running.items()] if _has_result(each)]
+        return {number: each.result() for number, each in running} | self.results
 
     def may_pool(self, number: int) -> bool:
         """Return whether a leaf may run without a task."""
@@ -286,9 +309,8 @@ class Schedule:
         failed = sorted(filter(is_failure, raised), key=is_fatal, reverse=True)
         if failed and is_fatal(failed[0]):
             raise_together(failed, ())
-        if self.is_decided:
-            first = min(self.results, key=lambda number: self.results[number]["finished"])
-            return {first: self.results[first]}
+        if (joined := decided(self.results, first_wins=self._on_error == "first")) is not None:
+            return joined
         paused = [error for error in raised if isinstance(error, GraphInterrupt)]
         questions = each_once(asked for error in paused for asked in error.args[0])
         if failed and not (questions and self._on_error == "first"):
@@ -316,8 +338,13 @@ class Schedule:
         """
         self._at_once, self._most = min(self._at_once, room.at_once), room.tasks
         self._places, self._depth = room.places, depth
-        running, have_results, waiting = dict[int, Outcome](), set[int](), 0
+        running, have_results, waiting = self._running, set[int](), 0
         called = set[int]()
+        if self.is_decided:
+            for number in self._joined:
+                running[number] = yield from self._called(number)
+            self.record(running)
+            return
         for number, needs in enumerate(self._needs):
             if waiting < self._at_once and have_results.issuperset(needs):
                 running[number] = yield from self._called(number)
@@ -326,7 +353,10 @@ class Schedule:
                     have_results.add(number)
                 waiting += not running[number].done()
         while True:
-            self.record({number: running.pop(number) for number in _taken(self._ended)})
+            ended = {number: running[number] for number in _taken(self._ended)}
+            self.record(ended)
+            for number in ended:
+                del running[number]
             opened, self._opened = self._opened, []
             opened = [number for number in opened if number not in called]
             for number in (*opened, *_taken(self._again)):
@@ -350,11 +380,6 @@ class Schedule:
         outer = self.control.outer
         return self._is_over and not (outer is not None and outer.drain_requested)
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether one lane has won under `on_error="first"`."""
-        return self._on_error == "first" and bool(self.results)
-
     def _ends_all(self, future: Outcome) -> bool:
         has_come = not future.cancelled() and future.exception() is None
         return has_come and "failed" in future.result()
@@ -369,7 +394,11 @@ class Schedule:
         elif (error := future.exception()) is not None:
             self._raised[number] = unwrapped(error)
         else:
-            self.results[number] = future.result()
+            self.results[number] = result = future.result()
+            if self._on_error == "first":
+                self.is_decided |= result.get("accepted", True)
+            elif "stays" in result:
+                self.is_decided = True
             self.gates.let_go(number)
             for other in self._needed_by[number]:
                 self._missing[other] -= 1

@@ -10,6 +10,7 @@ from agentgraph.agents.agents import Case, SwitchAgent, is_same
 from agentgraph.agents.signals import BreakLoop, Exit, Signal, Skip
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.history import unchanged
+from agentgraph.graph.lane_position import details_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import look_up
 from agentgraph.graph.nodes.context import NodeContext
@@ -46,9 +47,9 @@ class SwitchNode(TalkNode):
             case Skip():
                 activation.output.emit_note("chosen", "skip")
             case BreakLoop() | Exit():
-                signal: Signal = "exit" if target == Exit() else "break_loop"
+                signal: Signal = "exit" if isinstance(target, Exit) else "break_loop"
                 activation.output.emit_note("chosen", signal)
-                activation.signal(signal, is_emitted=True)
+                activation.signal(signal, details_of(target, activation.address), is_emitted=True)
 
     def _chosen(self, activation: Activation, key: object) -> Target:
         """Return where the case of a key leads.

@@ -62,6 +62,8 @@ class _Calls:
         self._schedule, self._first = schedule, first
         self._numbers: deque[int] = deque()
         self._saved, self._task = saved_results(config)
+        if self._saved and schedule.may_be_decided:
+            schedule.find_decision(self._saved.values())
         self._saver, self.room = result_saver(config), room_in(config)
         self.places, self.depth = self.room.places, config["configurable"]["checkpoint_ns"].count("|")
         config["configurable"][SCRATCHPAD].call_counter._counter = self._numbers.popleft

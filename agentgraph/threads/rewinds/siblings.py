@@ -75,6 +75,7 @@ def _kept_items(target: Called, siblings: Siblings, several: Mapping[str, Called
         if n in before
         or (siblings == "keep" and n not in after and (each.result or each.began < target.ended))
     }
+    kept -= {n for n in kept if "stays" in lanes[n].result}
     looked_up = {id_: each for id_, each in several.items() if each.place is None}
     return looked_up | {lanes[n].id: lanes[n] for n in kept if n != here}
 
@@ -86,6 +87,8 @@ def _keeps(place: Place, target: Called, siblings: Siblings, each: Called) -> bo
     if each.name.endswith(".over"):
         return True
     is_kept = siblings == "keep"
+    if "stays" in each.result:  # it cancels the others again
+        return False
     if place.kind.has_steps:
         return _keeps_step(cast(WorkflowAgent, place.agent), target, each, is_kept=is_kept)
     if place.kind.first_wins:
