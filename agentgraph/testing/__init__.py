@@ -34,24 +34,32 @@ from agentgraph.safe_repr import shown
 from agentgraph.show.lines import event_text
 
 if TYPE_CHECKING:
+    from agentgraph.testing.checking_savers import check_saver
     from agentgraph.testing.fixtures import cassette
     from agentgraph.testing.recording import recorded
+    from agentgraph.testing.saver_report import SaverReport, SaverRow
 
 __all__ = [
     "Reply",
     "Response",
+    "SaverReport",
+    "SaverRow",
     "ScriptError",
     "ScriptedChatModel",
     "call",
     "calls",
     "cassette",
+    "check_saver",
     "pairing_faults",
     "recorded",
     "transcript",
 ]
 
 _LOADED_WHEN_USED = {
+    "SaverReport": "agentgraph.testing.saver_report",
+    "SaverRow": "agentgraph.testing.saver_report",
     "cassette": "agentgraph.testing.fixtures",
+    "check_saver": "agentgraph.testing.checking_savers",
     "recorded": "agentgraph.testing.recording",
 }
 
