@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 
+from agentgraph.agents.habits.names import hints_names
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.message_changes import with_changes
@@ -77,6 +78,7 @@ class Line:
     time: float
 
 
+@hints_names("Thread")
 @dataclass(frozen=True)
 class Thread:
     """A thread, as its checkpointer has stored it.

@@ -94,12 +94,23 @@ OPTIONS: list[tuple[str, Callable[..., object], dict[str, str]]] = [
         lambda **wrong: of.swarm("s", [A], **wrong),
         {"default_active_agent": 'use start="name"'},
     ),
-    ("Limits", of.Limits, {"max_tokens": "use tokens=", "max_turns": "use model_calls="}),
+    (
+        "Limits",
+        of.Limits,
+        {
+            "max_tokens": "use tokens=",
+            "max_turns": "use model_calls=",
+            "max_cost": "convert the money to tokens, and use tokens=",
+        },
+    ),
     ("switch", lambda **wrong: of.switch("s", "v", {1: A}, **wrong), {"default": "use otherwise="}),
     (
         "each",
         lambda **wrong: of.each("e", A, **wrong),
-        {"items": "pass them as the third argument, over"},
+        {
+            "items": "pass them as the third argument, over",
+            "return_exceptions": 'use on_error="collect"',
+        },
     ),
     (
         "human",
@@ -260,6 +271,10 @@ def of_result(use: Callable[[Any], object]) -> object:
     return use(RUNNER.invoke("Go."))
 
 
+def of_thread(use: Callable[[Any], object]) -> object:
+    return use(RUNNER.thread(RUNNER.invoke("Go.").thread_id))
+
+
 def of_event(use: Callable[[Any], object]) -> object:
     return use(RUNNER.invoke("Go.").events[0])
 
@@ -303,6 +318,8 @@ NAMES: list[tuple[str, Callable[[Callable[[Any], object]], object], dict[str, st
             "update_state": "use rewind(id, address, values=...)",
             "get_graph": "use graph.get_graph()",
             "cancel": "use stop(id)",
+            "usage": "use thread(id).usage, or invoke(...).usage",
+            "delete_thread": "use delete(id)",
         },
     ),
     ("Runner", directly(ag.Runner), {"run_sync": "use invoke(...)", "run_streamed": EVENTS}),
@@ -322,6 +339,16 @@ NAMES: list[tuple[str, Callable[[Callable[[Any], object]], object], dict[str, st
             "interrupts": "use pending",
             "state": "use values",
             "new_items": "use events",
+        },
+    ),
+    (
+        "Thread",
+        of_thread,
+        {
+            "next": "use status and pending",
+            "interrupts": "use pending",
+            "cost": "use usage, which counts tokens",
+            "created_at": "use runner.threads(), which lists the times",
         },
     ),
     ("Run", of_run, {"text": "use invoke(...).text, or read the events of the run"}),
@@ -461,7 +488,8 @@ def test_a_property_that_raises_is_not_taken_for_a_missing_one() -> None:
 
 def test_objects_with_hints_are_copied_and_pickled_as_others() -> None:
     result: Any = of_result(lambda result: result)
-    for thing in (A, result, result.events[0], ag.Limits(tokens=3), ag.Reply("Hi.", data=1)):
+    thread = RUNNER.thread(result.thread_id)
+    for thing in (A, result, thread, result.events[0], ag.Limits(tokens=3), ag.Reply("Hi.", data=1)):
         assert copy.copy(thing) == thing
     for thing in (result, result.events[0], ag.SetValues(a=1), ag.Ask("Well?")):
         assert copy.deepcopy(thing) == thing

@@ -225,9 +225,14 @@ OPTIONS: Mapping[str, Hints] = {
         **_all("items", "pass them as the third argument, over"),
         **_all("sub_agents agents", "pass one agent as the second argument, agent"),
         **_all("max_workers", "use max_concurrency="),
+        **_all("return_exceptions", 'use on_error="collect"'),
     },
     "Limits()": {
         **_all("max_tokens total_tokens", "use tokens="),
+        **_all(
+            "cost max_cost usd max_usd budget max_budget",
+            "convert the money to tokens, and use tokens=",
+        ),
         **_all("max_turns max_llm_calls max_model_calls request_limit", "use model_calls="),
         **_all("max_steps recursion_limit max_iterations", "use steps="),
         **_all("timeout max_seconds max_time", "use seconds="),
@@ -317,6 +322,7 @@ _EVENTS_OF_RUN: Hints = {
 }
 
 _BUILT = "agents do not change; build a tree with all of them, then ag.Runner(tree)"
+_TOKENS = "use usage, which counts tokens"
 _DRAWN = "print(agent) shows a tree, ag.compile_agent(agent).get_graph() its graph"
 _LANGCHAIN = "import it from langchain_core.messages"
 
@@ -386,6 +392,9 @@ NAMES: Mapping[str, Hints] = {
         **_all("checkpointer", "use saver"),
         **_all("fork branch", "use copy(id, to, at=...), or fork_many(...)"),
         **_all("replay", "use events(id)"),
+        **_all("usage tokens token_usage", "use thread(id).usage, or invoke(...).usage"),
+        **_all("list_threads get_threads", "use threads()"),
+        **_all("delete_thread adelete_thread", "use delete(id)"),
         **_all("messages get_messages", "use thread(id).messages"),
         **_all(
             "session_service create_session get_session list_sessions sessions",
@@ -428,7 +437,15 @@ NAMES: Mapping[str, Hints] = {
         **_all("new_items items steps", "use events"),
         **_all("structured_response pydantic parsed", "use output"),
         **_all("last_message final_message", "use message"),
-        **_all("token_usage tokens usage_metadata", "use usage"),
+        **_all("token_usage tokens usage_metadata cost", _TOKENS),
+    },
+    "Thread": {
+        **_all("state get", "use values"),
+        **_all("next tasks", "use status and pending"),
+        **_all("interrupts interrupt questions", "use pending"),
+        **_all("history events", "use messages, or runner.events(thread_id)"),
+        **_all("config metadata created_at updated", "use runner.threads(), which lists the times"),
+        **_all("token_usage tokens usage_metadata cost", _TOKENS),
     },
     "Run": _EVENTS_OF_RUN,
     "AsyncRun": _EVENTS_OF_RUN,
