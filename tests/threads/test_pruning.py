@@ -1,15 +1,34 @@
 """Pruned threads: what stays is as it was, and goes on as if nothing had been removed."""
 
+import asyncio
+import operator
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from helpers import Async, Drive, Session, Sync
 from helpers.databases import Databases
-from helpers.pruned import KINDS, TURNS, asking, read, run, says, told_of
+from helpers.pruned import (
+    KINDS,
+    TURNS,
+    asking,
+    counting,
+    keeps_a_tree,
+    read,
+    run,
+    says,
+    told_of,
+)
+from langchain.agents.middleware import SummarizationMiddleware
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from typing_extensions import TypedDict
 
 import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel
 
 PLACES = [("memory", Sync), ("file", Sync), ("file", Async), ("database", Sync)]
 
@@ -210,3 +229,96 @@ def test_a_message_that_was_read_before_the_turns_that_stay_is_not_read_again(
     read(session, "steer", "t", "Later.")
     read(session, "prune", "t", keep_turns=1)
     assert [each.text for each in session.thread().queued] == ["Later."]
+
+
+def test_the_tree_may_have_lost_graphs_that_kept_their_states(where: tuple[Drive, Any]) -> None:
+    tree = ag.sequential("s", [says("a"), counting("g"), keeps_a_tree("k")])
+    session = played(tree, where)
+    whole = twin(session)
+    for each in (session, whole):
+        each.tree = ag.sequential("s", [says("a")])
+        run(each, "run", "Without", thread_id=each.id)
+    assert read(session, "prune", "t", keep_turns=1).turns == TURNS
+    for each in (session, whole):
+        each.tree = tree
+    ran = [run(each, "run", "Next", thread_id=each.id) for each in (session, whole)]
+    assert ran[0] == ran[1]
+    assert any(f"visit {TURNS}" in each for each in ran[0])
+
+
+def test_a_run_that_was_left_is_resumed(where: tuple[Drive, Any]) -> None:
+    session = played(KINDS["a loop"](), where, turns=2)
+    session.follow("run", "Turn 2", thread_id="t", hear=lambda event: None, left=3)
+    whole, before = twin(session), told_of(session, 2)
+    assert read(session, "prune", "t", keep_turns=1).turns == 2
+    assert told_of(session, 2) == before
+    assert before["status"] == "stopped"
+    ran = [run(each, "resume", each.id) for each in (session, whole)]
+    assert ran[0] == ran[1]
+
+
+def test_the_state_of_middleware_stays(where: tuple[Drive, Any]) -> None:
+    def model(word: str) -> ScriptedChatModel:
+        return ScriptedChatModel(responses=lambda seen: f"{word} {len(seen)}")
+
+    summary = SummarizationMiddleware(model("sum"), trigger=("messages", 6), keep=("messages", 2))
+    session = played(ag.chat_agent("c", model("after"), middleware=[summary]), where, turns=7)
+    before, whole = told_of(session, 6), twin(session)
+    assert read(session, "prune", "t", keep_turns=1).turns == 6
+    assert told_of(session, 6) == before
+    for _ in range(3):
+        ran = [run(each, "run", "Next", thread_id=each.id) for each in (session, whole)]
+        assert ran[0] == ran[1]
+
+
+def test_declared_values_keep_their_types_and_reducers(where: tuple[Drive, Any]) -> None:
+    class Values(TypedDict, total=False):
+        log: Annotated[list[str], operator.add]
+        pair: tuple[int, str]
+
+    def fn(ctx: ag.Context) -> ag.SetValues:
+        number = len(ctx.values.get("log", ()))
+        return ag.SetValues(log=[f"n{number}"], pair=(number, "x"))
+
+    def act(runner: ag.Runner) -> tuple[Any, Any]:
+        declared = ag.Runner(tree, checkpointer=runner.saver, values=Values)
+        for number in range(4):
+            declared.invoke(f"Turn {number}", thread_id="t")
+        declared.prune("t", keep_turns=1)
+        return declared.thread("t").values, declared.invoke("Next", thread_id="t").values
+
+    tree = ag.function_agent("a", fn)
+    session = Session(tree, Sync, where[1])
+    for count, values in zip((4, 5), session.use(act, act), strict=True):
+        assert values == {"log": [f"n{n}" for n in range(count)], "pair": (count - 1, "x")}
+
+
+def test_savers_of_langgraph_that_the_user_opens_are_pruned_too(url: str, tmp_path: Path) -> None:
+    tree, path = ag.sequential("s", [says("a"), says("b")]), str(tmp_path / "t.db")
+
+    def check(saver: Any) -> None:
+        runner = ag.Runner(tree, checkpointer=saver)
+        for _ in range(3):
+            runner.invoke("Go.", thread_id="t")
+        assert runner.prune("t", keep_turns=1).turns == 2
+        assert runner.invoke("Go.", thread_id="t").values == {"a": 4, "b": 4}
+
+    async def acheck(saver: Any) -> None:
+        runner = ag.Runner(tree, checkpointer=saver)
+        await saver.setup()
+        for _ in range(3):
+            await runner.ainvoke("Go.", thread_id="u")
+        assert (await runner.aprune("u", keep_turns=1)).turns == 2
+        assert (await runner.ainvoke("Go.", thread_id="u")).values == {"a": 4, "b": 4}
+
+    async def both() -> None:
+        async with AsyncSqliteSaver.from_conn_string(path) as saver:
+            await acheck(saver)
+        async with AsyncPostgresSaver.from_conn_string(url) as database:
+            await acheck(database)
+
+    with SqliteSaver.from_conn_string(path) as saver:
+        check(saver)
+    with PostgresSaver.from_conn_string(url) as database:
+        check(database)
+    asyncio.run(both())
