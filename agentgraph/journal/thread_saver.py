@@ -33,6 +33,7 @@ from agentgraph.graph.values import Reducers
 from agentgraph.journal.line_view import LineView
 from agentgraph.journal.locks import ais_locked, is_locked
 from agentgraph.journal.saved import REQUESTS, Saved
+from agentgraph.journal.savers.file_space import HasFile
 from agentgraph.journal.savers.listing import begun_threads, kept_namespaces
 from agentgraph.journal.savers.opening import namespaces_since
 from agentgraph.journal.savers.plain_lines import ids_in_order, plain_line
@@ -411,9 +412,11 @@ class ThreadSaver:
         assert call is not None
         return self._result(call)
 
-    def delete(self) -> Calls[None]:
-        """Delete the thread."""
+    def delete(self, *, as_one_of_several: bool = False) -> Calls[None]:
+        """Delete the thread; of several the space in a file is not given back to the disk."""
         self.require("delete")
+        if as_one_of_several and isinstance(self.saver, HasFile):
+            return self._called(self.saver, "remove_thread", self.thread_id)
         return self._called(self.saver, "delete_thread", self.thread_id)
 
     def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[Saved]]:

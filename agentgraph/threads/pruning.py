@@ -172,6 +172,8 @@ async def prune(any_thread: ThreadSaver, engine: Engine, wanted: Prune, named: s
     if wanted.compacts:
         _check_alone(any_thread)
     path = saver.path if isinstance(saver, HasFile) else None
+    if isinstance(saver, HasFile):  # so that the size is that of the data
+        await any_thread.do(Call(saver.give_back, saver.agive_back))
     before = size_of(path)
     if named is not None:
         found = await _pruned(any_thread.of(named), engine, wanted)
@@ -249,7 +251,7 @@ async def _pruned(thread: ThreadSaver, engine: Engine, wanted: Prune) -> Pruned:
 async def _prune_one(saver: ThreadSaver, *, wanted: Prune) -> Pruned:
     head = known(saver, await saver.checkpoint())
     if wanted.older_than is not None and await _is_over(saver, head, wanted.older_than):
-        await saver.delete()
+        await saver.delete(as_one_of_several=True)
         return Pruned(threads=1)
     if not wanted.is_within or head.position is None or await _is_short(saver, wanted):
         return Pruned()

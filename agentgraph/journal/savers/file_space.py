@@ -60,6 +60,12 @@ class HasFile(Protocol):
     path: str | None
     """The file; None in memory."""
 
+    def remove_thread(self, thread_id: str) -> None:
+        """Delete a thread, as one of several: its space stays in the file."""
+
+    async def aremove_thread(self, thread_id: str) -> None:
+        """Delete it, on the event loop."""
+
     def give_back(self) -> None:
         """Give the space of deleted data back to the disk."""
 

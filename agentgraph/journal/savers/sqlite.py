@@ -88,8 +88,16 @@ class _SqliteSaver(SqliteSaver):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread, as `SqliteSaver` does, and give its space back to the disk."""
-        super().delete_thread(thread_id)
+        self.remove_thread(thread_id)
         self.give_back()
+
+    def remove_thread(self, thread_id: str) -> None:
+        """Delete a thread, as one of several: its space stays in the file."""
+        super().delete_thread(thread_id)
+
+    async def aremove_thread(self, thread_id: str) -> None:
+        """Delete it, on the event loop."""
+        await asyncio.to_thread(self.remove_thread, thread_id)
 
     def give_back(self) -> None:
         """Give the space of deleted data back to the disk."""
@@ -192,8 +200,16 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete a thread, as `AsyncSqliteSaver` does, and give its space back to the disk."""
-        await super().adelete_thread(thread_id)
+        await self.aremove_thread(thread_id)
         await self.agive_back()
+
+    def remove_thread(self, thread_id: str) -> None:
+        """Refuse: the saver supports async calls only."""
+        raise NotImplementedError(_ONLY_ASYNC)
+
+    async def aremove_thread(self, thread_id: str) -> None:
+        """Delete a thread, as one of several: its space stays in the file."""
+        await super().adelete_thread(thread_id)
 
     def give_back(self) -> None:
         """Refuse: the saver supports async calls only."""
