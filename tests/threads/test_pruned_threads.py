@@ -160,9 +160,8 @@ def test_an_old_file_gives_space_back_once_it_was_compacted(tmp_path: Path) -> N
         next(events)
         with pytest.raises(ag.ThreadBusyError, match="a run is active on thread 'd', so the file"):
             runner.prune(compact=True)
-    assert (size := path.stat().st_size) > 4 * 500_000
     runner.delete("a")
-    assert path.stat().st_size >= size
+    assert path.stat().st_size > 4 * 500_000
     pruned = runner.prune(compact=True)
     assert pruned.bytes is not None
     assert pruned.bytes > 400_000
