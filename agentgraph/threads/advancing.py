@@ -218,7 +218,7 @@ async def result_at(saver: ThreadSaver, number: int | None) -> Result:
     await known_thread(saver)
     roots = await present_turn(saver)
     if roots is not None and number in (None, roots.line[-1].clock[0]):
-        if await saver.is_running():
+        if roots.line[0].next_node is not None and await saver.is_running():
             raise ThreadBusyError(
                 f"thread {shown(saver.thread_id)} is busy: the turn has no result yet; wait(thread_id) "
                 "for the end of its run",

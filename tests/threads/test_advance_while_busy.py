@@ -101,6 +101,17 @@ def test_on_an_event_loop_callers_wait_without_blocking_it(steps: Steps, saver: 
     assert steps.ran == ["first", "second"]
 
 
+def test_a_turn_that_has_ended_has_a_result_while_the_thread_is_locked(
+    steps: Steps, runner: ag.Runner
+) -> None:
+    steps.may_end.set()
+    done = runner.advance("t", "Go.", turn_id="one")
+    with runner.run("More.", thread_id="t"):  # its turn has not begun
+        with pytest.raises(ag.ThreadBusyError):
+            runner.wait("t", 0.01)
+        assert runner.result("t") == runner.result("t", 0) == done
+
+
 def test_a_failure_is_raised_to_who_waited_for_it_and_not_run_again(
     steps: Steps, runner: ag.Runner
 ) -> None:
