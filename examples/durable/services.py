@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from dbos import DBOSClient
@@ -123,9 +124,14 @@ class NoEngine(Service):
             return self._ended(runner, turn, "done").text
 
     def _ended(self, runner: ag.Runner, turn: str, status: str) -> ag.Result:
-        thread = f"thread-{turn}"
-        self.programs.until(lambda: runner.thread(thread).status == status, f"{turn} {status}")
-        return runner.result(thread)
+        def ended() -> ag.Result | None:
+            with suppress(ag.ThreadError):  # it has not begun, or runs
+                result = runner.result(f"thread-{turn}")
+                return result if result.status == status else None
+            return None
+
+        found: ag.Result = self.programs.until(ended, f"{turn} {status}")
+        return found
 
 
 class Temporal(Service):

@@ -219,6 +219,22 @@ def test_a_turn_that_a_person_stopped_stays_stopped(service: Service) -> None:
         assert [line.address for line in programs.lines() if line.thread == "thread-one"][-1] == SAVED
 
 
+@pytest.mark.parametrize("service", ["dbos"], indirect=True)
+def test_a_person_who_stops_a_turn_ends_its_workflow(service: OneExecutor) -> None:
+    """Stop a turn from this process."""
+    with (
+        ag.Runner(magazine, checkpointer=service.threads) as runner,
+        ThreadPoolExecutor() as pool,
+    ):
+        asking = pool.submit(service.ask, "one")
+        programs = service.programs
+        programs.until(lambda: programs.begun("thread-one", "refine[0]/critic"), "the critic")
+        runner.stop("thread-one", "no more paper")
+        assert asking.result(PATIENCE) == {}
+        assert service.client.retrieve_workflow("one").get_result()["status"] == "stopped"
+        assert runner.thread("thread-one").stop_reason == "no more paper"
+
+
 def test_the_supervisor_has_another_executor_continue_the_turns_of_a_dead_one(
     started: Callable[..., Programs], databases: Callable[[str], str]
 ) -> None:
