@@ -211,9 +211,25 @@ def names_cancel(fn: Fn) -> bool:
     >>> names_cancel(lambda ctx: Exit(cancel=True)), names_cancel(lambda ctx: Exit())
     (True, False)
     """
+    return any(_reaches_any(each, _names_cancel) for each in _with_methods(fn))
+
+
+def names_exit(fn: Fn) -> bool:
+    """Return whether the return annotation of `fn`, or its code, names `Exit`.
+
+    It looks where `names_cancel` looks.
+
+    >>> names_exit(lambda state, runtime: Exit()), names_exit(lambda state, runtime: None)
+    (True, False)
+    """
+    hints = {kind for hint in _members(_return_hint(fn)) for kind in _item_types(hint)}
+    return Exit in hints or any(_reaches_any(each, _names_exit) for each in _with_methods(fn))
+
+
+def _with_methods(fn: Fn) -> list[Fn]:
+    """Return a function; of a method, all methods of its class."""
     own = getattr(fn, "__self__", fn)
-    methods = [] if isinstance(own, _FUNCTIONS) else _methods(type(own))
-    return any(_reaches_any(each, _names_cancel) for each in (fn, *methods))
+    return [fn] if isinstance(own, _FUNCTIONS) else [fn, *_methods(type(own))]
 
 
 def _methods(kind: type) -> list[types.FunctionType]:
@@ -225,8 +241,16 @@ def _methods(kind: type) -> list[types.FunctionType]:
 
 
 def _names_cancel(function: types.FunctionType) -> bool:
-    if _has_option(function.__code__, "cancel"):
-        return True
+    return _has_option(function.__code__, "cancel") or any(each.cancel for each in _signals(function))
+
+
+def _names_exit(function: types.FunctionType) -> bool:
+    named = _names_of(function.__code__)
+    return "Exit" in named or any(isinstance(each, Exit) for each in _signals(function))
+
+
+def _signals(function: types.FunctionType) -> list[Exit | BreakLoop]:
+    """Return the signals that a function names: globals, defaults, closures, also in a list."""
     around = function.__globals__
     named = [around[name] for name in _names_of(function.__code__) if name in around]
     named += function.__defaults__ or ()
@@ -234,7 +258,7 @@ def _names_cancel(function: types.FunctionType) -> bool:
         with suppress(ValueError):  # the closure cell is still empty
             named.append(cell.cell_contents)
     several = [item for each in named for item in (each if type(each) in _SEVERAL else [each])]
-    return any(type(each) in (Exit, BreakLoop) and each.cancel for each in several)
+    return [each for each in several if type(each) in (Exit, BreakLoop)]
 
 
 def _has_option(code: CodeType, name: str) -> bool:

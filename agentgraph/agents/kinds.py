@@ -36,6 +36,7 @@ from agentgraph.agents.agents import (
     unchecked,
 )
 from agentgraph.agents.functions import allowed, names_writer, yields
+from agentgraph.agents.middleware import HOOKS, may_exit
 from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, Signal, Skip
 
 LeafKind = Literal["chat", "human", "function", "graph"]
@@ -178,7 +179,10 @@ def _is_first(agent: ParallelAgent | EachAgent) -> bool:
 def _of_chat(agent: ChatAgent) -> Capabilities:
     from agentgraph.agents.tools import tool_capabilities  # imports LangChain's tools, which is costly
 
-    return Capabilities() | tool_capabilities(agent)
+    capabilities = Capabilities() | tool_capabilities(agent)
+    if agent.middleware and any(may_exit(agent.middleware, hook) for hook in HOOKS):
+        capabilities |= Capabilities(exit=True)
+    return capabilities
 
 
 def _of_switch(agent: SwitchAgent) -> Capabilities:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 from agentgraph.agents.agents import Middleware
-from agentgraph.agents.functions import AWAITS
+from agentgraph.agents.functions import AWAITS, names_exit
 from agentgraph.safe_repr import shown
 
 Mode = Literal["sync", "async"]
@@ -69,6 +69,12 @@ def hooks_in(middleware: Iterable[Middleware], hook: str) -> list[str]:
     """
     names = [f"{each.name}.{hook}" for each in middleware if is_middleware(each) and has(each, hook)]
     return names[::-1] if hook.startswith("after") else names
+
+
+def may_exit(middleware: Iterable[object], hook: str) -> bool:
+    """Return whether a hook of any middleware may return `Exit`, by its annotation or its code."""
+    methods = (getattr(each, way, None) for each in middleware for way in (hook, f"a{hook}"))
+    return any(names_exit(method) for method in methods if callable(method))
 
 
 def tools_of(middleware: Iterable[object]) -> list[object]:

@@ -17,7 +17,7 @@ from agentgraph.agents.agents import AgentTool, ChatAgent, Middleware, agent_too
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import may_give_command
-from agentgraph.agents.middleware import Mode, any_has, has, mode_fault
+from agentgraph.agents.middleware import Mode, any_has, has, may_exit, mode_fault
 from agentgraph.agents.templates import fill, is_filled, with_text
 from agentgraph.agents.tools import (
     Passed,
@@ -152,6 +152,11 @@ class BuiltAgent:
         name, _, hook = method.rpartition(".")
         several = [each for each in self.middleware if has(each, hook) and name in ("", each.name)]
         return all(map(_changes_nothing, several))
+
+    def may_exit(self, method: str) -> bool:
+        """Return whether a hook may return `Exit`."""
+        name, _, hook = method.rpartition(".")
+        return may_exit([each for each in self.middleware if name in ("", each.name)], hook)
 
     def continue_at(
         self, activation: Activation, node: str, step: Step | None, **changes: object

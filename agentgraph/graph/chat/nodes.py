@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import takewhile
+from typing import cast
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
@@ -12,6 +13,7 @@ from langgraph.graph import END
 from agentgraph.agents.agents import Retry, Timeout
 from agentgraph.agents.middleware import ASKS
 from agentgraph.agents.schemas import answer_tools
+from agentgraph.agents.signals import Exit
 from agentgraph.agents.tools import provider_tools
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.graph.chat.agent import BuiltAgent
@@ -27,7 +29,7 @@ from agentgraph.graph.chat.model_call import CORRECTIONS, Asking, models_asked, 
 from agentgraph.graph.chat.models import BoundModels, ainvoke, invoke
 from agentgraph.graph.chat.output import AnswerFormat, saved_answer, with_json_answer, write_value
 from agentgraph.graph.chat.step import Step, in_config, is_update
-from agentgraph.graph.lane_position import ChatEnding, SavedAnswer
+from agentgraph.graph.lane_position import ChatEnding, SavedAnswer, add_details, details_of
 from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import awaited
@@ -282,6 +284,7 @@ class HookNode(ChatNode):
         node = built.flat.nodes[hook]
         self.runnable, self.policies["trace_policy"] = node.bound, node.trace_policy
         self._shares_state = built.shares_state(hook)
+        self.may_exit = built.may_exit(hook)
 
     async def talk(self, activation: Activation) -> None:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
@@ -304,17 +307,48 @@ class HookNode(ChatNode):
                 if asked.response_schema is None:
                     asked.response_schema = answer_schema(asked.value, self.built.tools)
             raise
-        step.merge(returned)
+        is_exit = isinstance(returned, Exit)
+        step.merge(None if is_exit else returned)
         step.emit_changes()
+        if is_exit:
+            self._exit(activation, step, cast(Exit, returned))
+            return
+        to = self._successor(activation, step)
+        self._go_on(activation, step, to)
+
+    def _successor(self, activation: Activation, step: Step) -> str:
+        """Return LangChain's name of the node after the hook.
+
+        Raises:
+            InvalidOutputError: The hook jumps where it may not.
+        """
         shared_state = partial(step.state, is_shared=True)
         try:
-            to = self.built.flat.route(self.hook, shared_state, activation.config)
+            return self.built.flat.route(self.hook, shared_state, activation.config)
         except KeyError as error:
             raise InvalidOutputError(
                 f"{activation.address}: the hook {self.hook!r} returned jump_to={step.jump_to!r}; "
                 "name it in the hook's can_jump_to, and jump to tools where there are some"
             ) from error
-        self._go_on(activation, step, to)
+
+    def _exit(self, activation: Activation, step: Step, signal: Exit) -> None:
+        """End the run, after the hooks that come last."""
+        details = details_of(signal, activation.address)
+        if self.hook.endswith(".after_agent"):
+            before = activation.view.progress.get("ending", ChatEnding(keeps=True))
+            how = ChatEnding(signal="exit", keeps=before.get("keeps", False))
+        else:
+            reply = last_reply(step.messages)
+            asked = {*map(call_id, calls_of(reply))} if reply else set()
+            how = ChatEnding(signal="exit", keeps=asked <= results_after(reply, step.messages))
+        add_details(how, details)
+        if not self.hook.endswith(".after_agent"):
+            self.built.end_after_hooks(activation, how, step)
+        elif (to := self._successor(activation, step)) == END:
+            self.built.end(activation, how, step)
+        else:
+            node = self.node_context.place.nodes.hook(to)
+            self.built.continue_at(activation, node, step, ending=how)
 
     async def _update(self, activation: Activation, returned: object) -> object:
         """Return the update of a hook, awaited, if it is a valid one.
@@ -323,14 +357,19 @@ class HookNode(ChatNode):
             InvalidOutputError: It is none.
         """
         returned = await awaited(activation.address, "middleware", self.hook, returned)
-        if not is_update(returned):
-            middleware, _, hook = self.hook.rpartition(".")
+        if is_update(returned) or (isinstance(returned, Exit) and self.may_exit):
+            return returned
+        middleware, _, hook = self.hook.rpartition(".")
+        where = f"{activation.address}: {hook} of the middleware {middleware!r} returned"
+        if isinstance(returned, Exit):
             raise InvalidOutputError(
-                f"{activation.address}: {hook} of the middleware {middleware!r} returned "
-                f"{shown(returned)}, which is not an update; return a dict of the state, a Command, or "
-                "None"
+                f"{where} Exit, which its return annotation does not name; add it, as in "
+                "`-> dict | ag.Exit | None`, so that the graph has an edge for it"
             )
-        return returned
+        raise InvalidOutputError(
+            f"{where} {shown(returned)}, which is not an update; return a dict of the state, a "
+            "Command, or None"
+        )
 
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
         """Write where the agent continues: in approval, a hook, its tools, or at its end."""

@@ -65,10 +65,16 @@ def _hook_node(node: HookNode) -> LaneNode:
     others = [
         name for successor in successors for name in named.get(successor, [place.nodes.hook(successor)])
     ]
-    is_last = node.hook.endswith(".after_agent")
+    is_last, last = node.hook.endswith(".after_agent"), place.nodes.after_agent
     ends_by = place.kind.capabilities(place.agent) if is_last else Capabilities()
     is_free = len(successors) > 1 or END in successors or node.hook.endswith(".after_model")
-    return LaneNode(node, ends_by if END in successors else None, others, is_free)
+    capabilities = ends_by if END in successors else None
+    if node.may_exit and not is_last:
+        if last is None:
+            capabilities = (capabilities or Capabilities(proceed=False)) | Capabilities(exit=True)
+        elif last not in others:
+            others.append(last)
+    return LaneNode(node, capabilities, others, is_free or node.may_exit)
 
 
 def transformers(tree: Tree, others: Iterable[object]) -> list[object]:
