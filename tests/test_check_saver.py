@@ -135,14 +135,6 @@ class KeepsDeleted(InMemorySaver):
         pass
 
 
-class LateWrites(InMemorySaver):
-    """A saver that hides writes that come before their checkpoint."""
-
-    def put_writes(self, config: Any, *args: Any, **options: Any) -> None:
-        if super().get_tuple(config) is not None:
-            super().put_writes(config, *args, **options)
-
-
 MISSING: list[tuple[type[InMemorySaver], str, str]] = [
     (NoQuestions, "answers", "the questions are at: [], in the place of ['desk/one', 'desk/q/two']"),
     (NoResults, "fail and resume", "s/last, s/p/done, s/p/flaky ran, in the place of"),
@@ -151,7 +143,6 @@ MISSING: list[tuple[type[InMemorySaver], str, str]] = [
     (ByText, "order", "the results are in the order: ['[0, 1, 10, 11, 2"),
     (NoDelete, "delete", "SaverError: thread 'check-"),
     (KeepsDeleted, "delete", "the deleted thread is still there"),
-    (LateWrites, "copy", "the questions of the copy are at"),
 ]
 
 
@@ -197,6 +188,14 @@ def test_a_saver_is_checked_from_code_on_an_event_loop(tmp_path: Path) -> None:
         return check_saver(lambda: ag.async_sqlite_saver(tmp_path / "x.db"))
 
     assert asyncio.run(main()).modes == ("async",)
+
+
+def test_a_saver_whose_async_methods_only_refuse_serves_sync_calls() -> None:
+    class Half(InMemorySaver):
+        async def aget_tuple(self, config: Any) -> Any:
+            raise NotImplementedError("call get_tuple")
+
+    assert check_saver(Half).modes == ("sync",)
 
 
 def test_a_saver_without_methods_is_refused() -> None:

@@ -395,12 +395,19 @@ class ThreadSaver:
         for task, channel, value in saved.pending_writes or ():
             tasks[task].append((channel, value))
         at = config_of(self.checked_id, namespace, own["checkpoint_id"])
+        before = parent["configurable"]["checkpoint_id"] if parent else None
+        await self._put_tasks(at, saved, tasks)
+        await self.put(config_of(self.checked_id, namespace, before), saved)
+        if self._has_records:  # a saver may hide writes that come before their checkpoint
+            await self._put_tasks(at, saved, tasks)
+
+    async def _put_tasks(
+        self, at: RunnableConfig, saved: Saved, tasks: Mapping[str, Sequence[tuple[str, object]]]
+    ) -> None:
         for number, (task, writes) in enumerate(tasks.items()):
             may_continue = not _STAYING.isdisjoint(channel for channel, _ in writes)
             path = task_path(self.tree, saved, task) if may_continue else ""
             await self.put_writes(at, writes, task, path or f"{number:06}")
-        before = parent["configurable"]["checkpoint_id"] if parent else None
-        await self.put(config_of(self.checked_id, namespace, before), saved)
 
     def do(self, call: Call) -> Calls[Any]:
         """Make a call of the saver that is not about one thread."""

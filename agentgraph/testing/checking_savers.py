@@ -77,7 +77,7 @@ def _report(make_saver: MakeSaver) -> SaverReport:
     opened: Callable[[], Any] = make_saver
     try:
         with _opened(make_saver) as saver:
-            if saver_fault(saver, "sync") is None:
+            if run_calls(_serves(saver, "sync")):
                 results["sync"] = run_calls(_tried(saver, make_saver, "sync", tries_kill=True))
             kinds.append(type(saver))
     except _AsyncOnly as found:
@@ -85,7 +85,7 @@ def _report(make_saver: MakeSaver) -> SaverReport:
 
     async def tried() -> None:
         async with _aopened(opened) as saver:
-            if saver_fault(saver, "async") is None:
+            if await arun_calls(_serves(saver, "async")):
                 rows = _tried(saver, make_saver, "async", tries_kill=not results)
                 results["async"] = await arun_calls(rows)
             kinds.append(type(saver))
@@ -157,6 +157,18 @@ def _checked(made: object) -> Saver:
         f"make_saver returned {shown(made)}, which is not a saver of LangGraph; return one that is "
         "ready to use, or a context manager of one"
     )
+
+
+async def _serves(saver: Saver, mode: Mode) -> bool:
+    """Return whether a saver serves sync or async calls, and its methods do more than raise."""
+    if saver_fault(saver, mode) is not None:
+        return False
+    at = {"configurable": {"thread_id": Checked(saver).thread(), "checkpoint_ns": ""}}
+    try:
+        await Call(saver.get_tuple, saver.aget_tuple, (at,))
+    except NotImplementedError:
+        return False
+    return True
 
 
 async def _tried(

@@ -306,3 +306,27 @@ def test_async_pending_reads_the_records() -> None:
     runner = ag.Runner(TREES["parallel"](Sync), checkpointer=saver)
     runner.invoke("Go.", thread_id="t")
     assert [each.address for each in asyncio.run(runner.apending("t"))] == ["p/one", "p/two"]
+
+
+class LateWrites(InMemorySaver):
+    """A saver that hides writes that come before their checkpoint, as `RedisSaver` does.
+
+    Attributes:
+        hides: Whether it does so now.
+    """
+
+    hides = False
+
+    def put_writes(self, config: Any, *args: Any, **options: Any) -> None:
+        if not self.hides or super().get_tuple(config) is not None:
+            super().put_writes(config, *args, **options)
+
+
+def test_a_thread_is_copied_on_a_saver_that_hides_writes_before_their_checkpoint() -> None:
+    saver = LateWrites()
+    runner = ag.Runner(TREES["lanes"](Sync), checkpointer=saver)
+    runner.invoke("Go.", thread_id="t")
+    saver.hides = True
+    runner.copy("t", "u")
+    saver.hides = False
+    assert list(runner.pending("u")) == list(runner.pending("t"))
