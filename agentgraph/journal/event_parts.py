@@ -45,13 +45,13 @@ class _Rest(NamedTuple):
         ids: The ids of its checkpoints, in order, without the last ones.
         last: The last ones, the newest first: read before the others, as a run may add to them.
         begin: How many of the ids were read.
-        passed: How many events are before those that are left.
+        upto: The cursor of the last event before those that are left; empty for none.
     """
 
     ids: Sequence[str]
     last: Sequence[Saved]
     begin: int = 0
-    passed: int = 0
+    upto: str = ""
 
 
 async def replayed(saver: ThreadSaver, line: str | None = None) -> Part:
@@ -81,10 +81,11 @@ async def replayed_next(saver: ThreadSaver, rest: _Rest) -> Part:
         page = await saver.lean().checkpoints("", just_after(ids[-1]), len(ids))
     is_there = not ids or [each.id for each in page] == [*reversed(ids)]
     if not is_there or not all(is_of(saver.tree, each) for each in page if each.begins_turn):
-        return Part([*await events_on(saver, rest.last[0].id)][rest.passed :])
+        every = await events_on(saver, rest.last[0].id)
+        return Part([each for each in every if (each.cursor or "") > rest.upto])
     events = [*events_from(entries_of(saver.tree, page), saver, page)]
-    begin, passed = rest.begin + len(ids), rest.passed + len(events)
-    return Part(events, rest._replace(begin=begin, passed=passed) if ids else None)
+    begin, upto = rest.begin + len(ids), (events[-1].cursor or "") if events else rest.upto
+    return Part(events, rest._replace(begin=begin, upto=upto) if ids else None)
 
 
 async def _plain_line(saver: ThreadSaver) -> _Rest | None:

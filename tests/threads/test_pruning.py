@@ -3,6 +3,7 @@
 import asyncio
 import operator
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from helpers.pruned import (
     told_of,
 )
 from langchain.agents.middleware import SummarizationMiddleware
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -322,3 +324,75 @@ def test_savers_of_langgraph_that_the_user_opens_are_pruned_too(url: str, tmp_pa
     with PostgresSaver.from_conn_string(url) as database:
         check(database)
     asyncio.run(both())
+
+
+def test_events_that_are_read_in_parts_are_those_that_are_left(tmp_path: Path) -> None:
+    runner = ag.Runner(says("a"), checkpointer=tmp_path / "t.db")
+    for number in range(170):
+        runner.invoke(f"Turn {number}", thread_id="t")
+    every = [*runner.events("t")]
+    events = runner.events("t")
+    first = [next(events) for _ in range(10)]
+    runner.prune("t", keep_turns=60)
+    kept = [each for each in every if each.turn is not None and each.turn >= 120]
+    rest = [*events]
+    assert first == every[:10]
+    assert rest[-len(kept) :] == kept
+    assert [*runner.events("t")] == kept
+
+
+class DiedError(BaseException):
+    """The process of a saver has died: it saves nothing more."""
+
+
+class Dying(InMemorySaver):
+    """A saver that dies after so many saves.
+
+    Attributes:
+        left: How many; None for no death.
+    """
+
+    left: int | None = None
+
+    def put(self, *args: Any) -> Any:
+        self._count()
+        return super().put(*args)
+
+    def put_writes(self, *args: Any, **more: Any) -> None:
+        self._count()
+        super().put_writes(*args, **more)
+
+    def _count(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise DiedError
+
+
+@pytest.mark.parametrize("kind", ["a sequence", "branches", "a tree with its own state"])
+@pytest.mark.parametrize("first", range(3))
+def test_a_run_that_died_after_any_save_is_resumed(kind: str, first: int) -> None:
+    for left in range(first, 100, 3):
+        saver, tree = Dying(), KINDS[kind]()
+        runner = ag.Runner(tree, checkpointer=saver)
+        for number in range(2):
+            runner.invoke(f"Turn {number}", thread_id="t")
+        saver.left = left
+        with suppress(DiedError):
+            runner.invoke("Turn 2", thread_id="t")
+        has_died, saver.left = saver.left < 0, None
+        session = Session(tree, Sync)
+        session.memory = saver
+        whole = twin(session)
+        last = session.thread().turns[-1].number
+        before = told_of(session, last)
+        assert read(session, "prune", "t", keep_turns=1).turns == last
+        assert told_of(session, last) == before
+        if before["status"] != "done":
+            ran = [run(each, "resume", each.id) for each in (session, whole)]
+            assert ran[0] == ran[1], left
+        ran = [run(each, "run", "Turn 3", thread_id=each.id) for each in (session, whole)]
+        assert ran[0] == ran[1], left
+        if not has_died:
+            return
+    raise AssertionError("it always died")
