@@ -25,7 +25,7 @@ from agentgraph.testing import call, calls
 HOOKS: dict[str, Any] = {
     each.__name__: each for each in (before_agent, before_model, after_model, after_agent)
 }
-NO_UPDATES = [ag.Exit(), "refused", ["x"], [{"x": 1}], (), ag.SetValues(x=1), True, 0, {"x"}]
+NO_UPDATES = ["refused", ["x"], [{"x": 1}], (), ag.SKIP, ag.SetValues(x=1), True, 0, {"x"}]
 UPDATES: list[Any] = [
     {"messages": [AIMessage("Hooked.")]},
     Command(update={"messages": [AIMessage("Hooked.")]}),
