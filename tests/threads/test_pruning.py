@@ -334,7 +334,7 @@ def test_events_that_are_read_in_parts_are_those_that_are_left(tmp_path: Path) -
     events = runner.events("t")
     first = [next(events) for _ in range(10)]
     runner.prune("t", keep_turns=60)
-    kept = [each for each in every if each.turn is not None and each.turn >= 120]
+    kept = [each for each in every if each.turn is not None and each.turn >= 110]
     rest = [*events]
     assert first == every[:10]
     assert rest[-len(kept) :] == kept
