@@ -18,12 +18,14 @@ from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.limits import Limits
 from agentgraph.agui.frontend_tools import RUN_INPUT
+from agentgraph.agui.going_back import WayBack, may_go_back, said_on, way_back
 from agentgraph.agui.history import history
 from agentgraph.agui.inputs import Before, NewInput, before, new_input, values_of, with_saved_texts
 from agentgraph.agui.plain import shown_values
 from agentgraph.agui.translation import Translator
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
+from agentgraph.threads.engine import RunOptions
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun
 
@@ -82,6 +84,11 @@ def arun(
     and "developer".
 
     - New messages start a turn.
+    - An edited message goes back on the thread: a user's message under its own id with other content,
+      or a new one after messages that the thread continues with another message of the user. Its turn
+      runs again with the new message; later turns are on an older history line.
+    - Known messages that end before an answer regenerate it: the turn runs again, or from the step that
+      emitted the first missing answer, if the client has earlier messages of the turn.
     - `resume` answers questions by id, some or all. A cancelled approval is rejected. Other questions
       can only be cancelled all together with a new message, which abandons the turn.
     - Without new input the messages of the thread are emitted, for a client that misses some. A thread
@@ -108,7 +115,8 @@ def arun(
 
     Raises:
         ThreadBusyError: Another run is active on the thread.
-        PendingInterruptError: There are new messages, but questions are pending.
+        PendingInterruptError: There are new messages, an edit or an answer to regenerate, but questions
+            are pending.
         UnknownInterruptError: An answer names a question that is not pending.
         InvalidAnswerError: An answer does not fit its question's schema, or a question cannot be
             cancelled.
@@ -140,20 +148,34 @@ async def _begin(
     if thread.is_running:  # raises an error unless that run is about to end
         await (await runner.aresume(thread_id)).aclose()
         thread = await runner.engine.aread(before, thread_id)
-    new = new_input(run_input, thread, merged)
-    run_input = with_saved_texts(run_input, thread)
-    has_news = bool(new.answers or new.messages) or thread.is_new
+    new, back = new_input(run_input, thread, merged), None
+    if not (thread.is_new or new.answers) and may_go_back(run_input, thread):
+        back = way_back(run_input, thread, await runner.engine.aread(said_on, thread_id), new.values)
+    is_cut = back is not None and len(back.run_input.messages) < len(run_input.messages)
+    run_input = with_saved_texts(
+        back.run_input if back else run_input, thread, back.edited if back else ()
+    )
+    has_news = bool(back or new.answers or new.messages) or thread.is_new
     if not has_news:
         turns = (await runner.athread(thread_id)).turns
         run_input = run_input.model_copy(update={"messages": history(turns, run_input)})
-    run = _first_run(runner, thread_id, thread, new, options)
+    run = (
+        _run_back(runner, thread_id, back, options)
+        if back
+        else _first_run(runner, thread_id, thread, new, options)
+    )
     if run is not None:
         await run
     later = partial(runner.arun, new.messages, thread_id=thread_id, **options)
     follows = later if new.answers and new.messages else None
     translator = Translator(run_input, merged)
-    first = [*translator.started(), *(() if has_news else (translator.snapshot(),))]
+    first = [*translator.started(), *((translator.snapshot(),) if is_cut or not has_news else ())]
     return _translated(runner, translator, thread_id, first, run, follows)
+
+
+def _run_back(runner: Runner, thread_id: str, back: WayBack, options: Mapping[str, Any]) -> AsyncRun:
+    """Return the run that goes back."""
+    return runner.engine.arun(back.target, thread_id, RunOptions(**options, values=back.target.values))
 
 
 def _first_run(

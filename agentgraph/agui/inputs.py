@@ -1,6 +1,6 @@
 """The parts of AG-UI's run input that are new to a thread: messages, answers and values."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -25,6 +25,7 @@ from agentgraph.agui.plain import plain, plain_text
 from agentgraph.agui.questions import cancelled, frontend_answer, frontend_call
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt as Question
+from agentgraph.graph.stamps import address_of
 from agentgraph.journal.pending import pending
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
@@ -147,15 +148,19 @@ def new_input(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]
     return NewInput(messages, _new_values(run_input, thread.values, merged), answers, drops)
 
 
-def with_saved_texts(run_input: RunAgentInput, thread: Before) -> RunAgentInput:
-    """Replace the texts of a run input's messages by the thread's texts under their ids."""
-    return run_input.model_copy(
-        update={
-            "messages": [
-                _with_saved_text(each, thread.messages.get(each.id)) for each in run_input.messages
-            ]
-        }
-    )
+def with_saved_texts(
+    run_input: RunAgentInput, thread: Before, edited: Container[str] = ()
+) -> RunAgentInput:
+    """Replace the texts of a run input's messages by the thread's texts under their ids.
+
+    Args:
+        run_input: The input.
+        thread: The state of the thread.
+        edited: The ids of the messages whose texts stay.
+    """
+    saved = {key: each for key, each in thread.messages.items() if key not in edited}
+    messages = [_with_saved_text(each, saved.get(each.id)) for each in run_input.messages]
+    return run_input.model_copy(update={"messages": messages})
 
 
 def _with_saved_text(message: Message, kept: BaseMessage | None) -> Message:
@@ -184,14 +189,29 @@ def _entries(run_input: RunAgentInput, by_id: Mapping[str, Question]) -> dict[st
 def _new_messages(run_input: RunAgentInput, known: AbstractSet[str]) -> list[HumanMessage]:
     users = [message for message in run_input.messages if isinstance(message, UserMessage)]
     first = max((i for i, message in enumerate(users, 1) if message.id in known), default=0)
-    return [
-        HumanMessage(
-            content=each.content if isinstance(each.content, str) else [*blocks(each.content)],
-            id=each.id,
-            name=each.name,
-        )
-        for each in users[first:]
-    ]
+    return [*map(as_human, users[first:])]
+
+
+def as_human(message: UserMessage) -> HumanMessage:
+    """Return a message of the user in LangChain's form."""
+    content = message.content
+    return HumanMessage(
+        content=content if isinstance(content, str) else [*blocks(content)],
+        id=message.id,
+        name=message.name,
+    )
+
+
+def is_of_user(message: BaseMessage) -> bool:
+    """Return whether a message of a thread is the user's, in the input of a turn."""
+    return isinstance(message, HumanMessage) and address_of(message) is None
+
+
+def says_same(message: UserMessage, there: BaseMessage) -> bool:
+    """Return whether a message of the user has the content of one of the thread."""
+    if isinstance(message.content, str):
+        return message.content == plain_text(str(there.text))
+    return as_human(message).content == there.content
 
 
 def _new_values(

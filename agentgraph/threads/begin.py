@@ -11,7 +11,7 @@ from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.turn_records import TurnRecord
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for, thread_in
-from agentgraph.threads.rewinds.rewinding import RewindArguments
+from agentgraph.threads.rewinds.rewinding import RewindArguments, TurnStart
 from agentgraph.threads.turns import Input
 
 
@@ -55,7 +55,7 @@ class Advance(NamedTuple):
     has_waited: bool = False
 
 
-Begin = NewTurn | Resume | RewindArguments | Advance
+Begin = NewTurn | Resume | RewindArguments | TurnStart | Advance
 """How a run begins."""
 
 

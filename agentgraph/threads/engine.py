@@ -38,7 +38,7 @@ from agentgraph.threads.live.following import AsyncFollow, Follow, Following, ch
 from agentgraph.threads.live.watcher import watch
 from agentgraph.threads.next_begin import check_new, next_begin
 from agentgraph.threads.rewinds.kept_states import put_missing_states
-from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, new_line
+from agentgraph.threads.rewinds.rewinding import RewindArguments, TurnStart, commit, new_line
 from agentgraph.threads.runs import AsyncRun, Driver, Execution, PartHook, ResumePaused, Run
 from agentgraph.threads.turns import new_turn
 from agentgraph.tree.places import Tree
@@ -181,7 +181,7 @@ class Engine:
             await named.make()  # before anything of a run is read or saved
         is_turn, own = isinstance(begin, NewTurn), getattr(begin, "request", None)
         await checked_read(active_run.read_requests, thread, begins_turn=is_turn, own=own)
-        if isinstance(begin, RewindArguments):
+        if isinstance(begin, RewindArguments | TurnStart):
             return await self._rewinding(thread, begin, how, active_run, mode)
         head = await checked_read(ThreadSaver.checkpoint, thread)  # no other code writes: it is locked
         graph_input: object
@@ -216,7 +216,7 @@ class Engine:
     async def _rewinding(
         self,
         thread: ThreadSaver,
-        back: RewindArguments,
+        back: RewindArguments | TurnStart,
         how: RunOptions,
         active_run: ActiveRun,
         mode: Mode,

@@ -34,7 +34,8 @@ def test_a_snapshot_has_the_threads_text_and_not_what_a_client_sends_under_a_kno
         model = ScriptedChatModel(responses=lambda sent: f"reply to {sent[-1].text}")
         runner = ag.Runner(ag.chat_agent("c", model))
         await told(runner, ("u", "user", "first"))
-        events = await told(runner, ("u", "user", "EDITED"))
+        answer = str((await runner.athread("t")).messages[1].id)
+        events = await told(runner, ("u", "user", "first"), (answer, "assistant", "EDITED"))
         kept = [each.text for each in (await runner.athread("t")).messages]
         assert kept == ["first", "reply to first"]
         assert [text for _, text in last_snapshot(events)] == kept

@@ -8,13 +8,19 @@ does.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from math import inf
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import Checkpoint
+from langgraph.constants import START
 
 from agentgraph.errors import (
     AgentGraphError,
     LangGraphChangedError,
     ThreadError,
+    UnknownAddressError,
     UnknownInterruptError,
 )
 from agentgraph.events.translation import question_note, question_of
@@ -30,7 +36,8 @@ from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign, known_thread, leading_checkpoints, root_line
 from agentgraph.journal.saved import Saved, keeps_state
 from agentgraph.journal.schema import RECEIVED, RESUMED, REWOUND, Rewound, StateCopy
-from agentgraph.journal.steps import AgentStep
+from agentgraph.journal.steps import AgentStep, Visit
+from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import FoundVisit, VisitQuery, find, is_step
 from agentgraph.safe_repr import shown
@@ -90,6 +97,27 @@ class RewindArguments(NamedTuple):
         check_mapping(self.values)
 
 
+class TurnStart(NamedTuple):
+    """The start of a turn, to which a rewind goes back: all of the turn runs again.
+
+    Attributes:
+        turn: The turn.
+        messages: The messages that replace a part of its input; None to keep all of it.
+        since: The id of the first message of its input that they replace.
+        values: Values that are written with the input.
+    """
+
+    turn: int
+    messages: Input | None = None
+    since: str = ""
+    values: Mapping[str, object] | None = None
+
+    @property
+    def at(self) -> str:
+        """The target of the rewind, for the log."""
+        return f"the start of turn {self.turn}"
+
+
 class Prepared(NamedTuple):
     """The data that is put to begin a line.
 
@@ -124,7 +152,7 @@ class _Planned(NamedTuple):
     changed: Edits
 
 
-async def new_line(saver: ThreadSaver, back: RewindArguments) -> Prepared:
+async def new_line(saver: ThreadSaver, back: RewindArguments | TurnStart) -> Prepared:
     """Check a rewind, and return what is put for it.
 
     Raises:
@@ -136,7 +164,11 @@ async def new_line(saver: ThreadSaver, back: RewindArguments) -> Prepared:
         AgentGraphError: Another argument makes no sense, or cannot be saved.
     """
     saver.require("rewind")
-    head, target, line, kept, later, changed = await _planned(saver, back, has_new_ids=True)
+    if isinstance(back, TurnStart):
+        planned = await _planned_start(saver, back)
+    else:
+        planned = await _planned(saver, back, has_new_ids=True)
+    head, target, line, kept, later, changed = planned
     states = state_copies(line, kept)
     divided = await _compared(saver, target, line)
     was, now = (entries_of(saver.tree, each) for each in divided)
@@ -216,6 +248,53 @@ async def _planned(saver: ThreadSaver, back: RewindArguments, *, has_new_ids: bo
         raise
     await _check_tree(saver, target, line, line.copies[::-1], line.new_id(began))
     return _Planned(head, target, line, states, later, changed)
+
+
+async def _planned_start(saver: ThreadSaver, back: TurnStart) -> _Planned:
+    """Return the parts of a rewind to the start of a turn: a copy of the checkpoint with its input.
+
+    Raises:
+        UnknownAddressError: The thread has no such turn.
+    """
+    head = await known_thread(saver)
+    await put_missing_states(saver, head)
+    story = Story(saver.tree, await leading_checkpoints(saver))
+    starts = (each for each in story.roots.values() if each.begins_turn and each.clock[0] == back.turn)
+    begun = max(starts, key=lambda each: each.id, default=None)
+    if begun is None or begun.turn_input is None:
+        raise UnknownAddressError(
+            f"thread {shown(saver.thread_id)} has no turn {back.turn}", saver.thread_id
+        )
+    at = root_address(saver.tree)
+    visit = Visit(at, saver.tree.root.name, "", back.turn, None, begun.step, begun.time, None, 0)
+    agent_step = AgentStep(visit, saver.tree.root, (), begun, begun)
+    target = FoundVisit(agent_step, story, story)
+    states = await graph_states(saver, target)
+    version = saver.saver.get_next_version(None, None)
+    line = NewLine(saver.tree, story.every, agent_step, "rerun", version, states.on_line)
+    line.plan()
+    line.copies[-1] = _with_input(saver, line.copies[-1], begun.turn_input, back)
+    await _check_tree(saver, target, line, line.copies[::-1], line.new_id(begun.id))
+    return _Planned(head, target, line, states, {}, Edits())
+
+
+def _with_input(
+    saver: ThreadSaver, copy: Saved, turn_input: Mapping[str, Any], back: TurnStart
+) -> Saved:
+    """Return a checkpoint before which a turn begins with other input; nothing has read that yet."""
+    given = as_input(back.messages or (), back.values)
+    before: list[BaseMessage] = turn_input["messages"]
+    if back.messages is not None:
+        before = [*takewhile(lambda each: each.id != back.since, before)]
+    messages = [*before, *saver.saved_messages(given["messages"])]
+    begun = {**turn_input, "messages": messages}
+    if values := saver.saved_values(given.get("values")):
+        begun["values"] = [*turn_input["values"], values]
+    elif not turn_input["values"]:
+        begun.pop("values", None)
+    channels = {**copy.checkpoint["channel_values"], START: begun}
+    checkpoint = cast(Checkpoint, {**copy.checkpoint, "channel_values": channels})
+    return copy._replace(checkpoint=checkpoint, pending_writes=[])
 
 
 async def _messages(
