@@ -51,6 +51,35 @@ for (const [tree, expected] of Object.entries(wanted)) {
   if (JSON.stringify(said) !== JSON.stringify(expected)) problems.push(`${tree}: wanted ${expected}`);
   if ((failed !== "") !== (tree === "failure")) problems.push(`${tree}: ${failed}`);
 }
+
+// An answer again, and an edited message: each agent's message is a new one, and the later turn is gone.
+const chat = new HttpAgent({ url: `${address}/chat`, threadId: "node-edits" });
+chat.addMessage({ id: "e1", role: "user", content: "Go." });
+await chat.runAgent();
+chat.addMessage({ id: "e2", role: "user", content: "Again." });
+await chat.runAgent();
+for (const content of ["Go.", "Edited."]) {
+  const before = chat.messages.map((message) => message.id);
+  chat.setMessages([{ id: "e1", role: "user", content }]);
+  await chat.runAgent();
+  console.log("edits", JSON.stringify(chat.messages.map((message) => message.content)));
+  if (chat.messages.length !== 4) problems.push(`edits: ${content}: ${chat.messages.length} messages`);
+  if (chat.messages.slice(1).some((message) => before.includes(message.id))) {
+    problems.push(`edits: ${content}: an old answer`);
+  }
+}
+const [edited, called, result] = chat.messages;
+chat.setMessages([edited, called, result]);
+await chat.runAgent();
+if (chat.messages.length !== 4) problems.push(`edits: ${chat.messages.length} messages after an answer again`);
+chat.addMessage({ id: "e3", role: "user", content: "More." });
+await chat.runAgent();
+const last = chat.messages.findIndex((message) => message.id === "e3");
+chat.setMessages([...chat.messages.slice(0, last), { id: "e4", role: "user", content: "Other." }]);
+await chat.runAgent();
+const users = chat.messages.filter((message) => message.role === "user").map((message) => message.content);
+if (JSON.stringify(users) !== JSON.stringify(["Edited.", "Other."])) problems.push(`edits: ${users}`);
+
 if (problems.length) {
   process.stderr.write(`${problems.join("\n")}\n`);
   process.exit(1);
