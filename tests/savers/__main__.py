@@ -223,7 +223,7 @@ def page(reports: Sequence[dict[str, object]], not_tried: dict[str, str]) -> str
         name = str(each["name"]).rpartition(".")[2]
         of = f"{each['package']} {each['version']}"
         lines.append(f"| `{name}` | {of} | {each['server']} | {each['modes']} | {' | '.join(signs)} |")
-        reasons += [f"- `{name}` of {of}, {n}: {results[n]}" for n in NAMES if results[n]]
+        reasons += [f"- `{name}` of {of}, {n}: `{results[n]}`" for n in NAMES if results[n]]
     lines += ["", "## Reasons", "", *reasons, "", "## Not tried", ""]
     lines += [f"- {name}: {why}" for name, why in not_tried.items()]
     return "\n".join(lines) + "\n"

@@ -269,7 +269,7 @@ def test_the_page_of_savers_has_the_known_ones() -> None:
         name = each.name.rpartition(".")[2]
         assert [f"| `{name}`", f"{each.package} {each.version}", each.server] in rows
         for ability, why in each.faults.items():
-            assert f"- `{name}` of {each.package} {each.version}, {ability}: {why}" in page
+            assert f"- `{name}` of {each.package} {each.version}, {ability}: `{why}`" in page
 
 
 class Bare(Subclass):
