@@ -234,6 +234,28 @@ class StepFailedError(AgentGraphError):
         super().__init__("; ".join(parts))
 
 
+class NoneAcceptedError(AgentGraphError):
+    """A parallel agent with `accept=` accepted no reply of a branch.
+
+    A resume runs only the branches that failed again; a rewind to the agent runs all of them.
+
+    Attributes:
+        address: The address of the parallel agent.
+        replies: The `Reply` of each branch that was not accepted, by its name.
+        errors: The error of each branch that failed, by its name.
+    """
+
+    def __init__(self, address: str, replies: Mapping[str, str], errors: Mapping[str, str]) -> None:
+        self.address, self.replies, self.errors = address, dict(replies), dict(errors)
+        parts = [f"{name} replied {shown(str(reply))}" for name, reply in replies.items()]
+        parts += [f"{name} failed: {error}" for name, error in errors.items()]
+        again = "resume to run what failed again, or rewind" if errors else "rewind"
+        super().__init__(
+            f"{address}: accept= accepted no reply ({', '.join(parts)}); change accept= or the "
+            f"branches, then {again} to {shown(address)}"
+        )
+
+
 class ValueConflictError(AgentGraphError):
     """Two agents that ran concurrently wrote different values under one name without a reducer.
 

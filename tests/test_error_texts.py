@@ -134,6 +134,11 @@ CAUSES: dict[str, Cause] = {
     ),
     "SaverError": on_a_text,
     "SeveralWaysError": lambda _: run(ag.graph_agent("job", parting(), flat=True)),
+    "NoneAcceptedError": lambda _: run(
+        ag.parallel(
+            "both", [says("a", "One."), fails("b")], on_error="first", accept=lambda reply: False
+        )
+    ),
     "StepFailedError": lambda _: run(ag.workflow("report", [fails("find")])),
     "ThreadBusyError": lambda _: busy(),
     "ThreadError": lambda _: list(ran(says("writer", "One.")).events("t", line="older")),
@@ -211,6 +216,10 @@ TEXTS = {
     "SeveralWaysError": (
         "job/a: the graph continues at 'b' and 'c' in parallel, which a flattened graph "
         "cannot do; pass flat=False to graph_agent('job', ...)"
+    ),
+    "NoneAcceptedError": (
+        "both: accept= accepted no reply (a replied 'One.', b failed: ValueError('b failed, time 1')); "
+        "change accept= or the branches, then resume to run what failed again, or rewind to 'both'"
     ),
     "StepFailedError": (
         "report: the step 'find' failed: ValueError('find failed, time 1'); resume the thread"

@@ -14,6 +14,7 @@ ERRORS = [
         "wf", "c", "ValueError('no')", undone=["b", "a"], not_undone={"d": "KeyError('x')"}
     ),
     ag.MissingValueError("writer", "topic", ["tone"]),
+    ag.NoneAcceptedError("p", {"a": ag.Reply("no", data=1)}, {"b": "ValueError('no')"}),
     ag.RemoteRunError({"error": "ValueError", "message": "no"}),
     ag.ThreadBusyError("busy", "t"),
     ag.TreeChangedError("changed", "t", "- a"),

@@ -367,6 +367,7 @@ class ParallelAgent(Shown):
     limits: Limits | None = None
     on_error: Literal["fail", "wait", "collect", "first"] = "fail"
     max_concurrency: int | None = None
+    accept: Callable[[Reply], object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

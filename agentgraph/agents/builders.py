@@ -631,6 +631,7 @@ def parallel(
     on_error: Literal["fail", "wait", "collect", "first"] = "fail",
     max_concurrency: int | None = None,
     limits: Limits | None = None,
+    accept: Callable[[Reply], object] | None = None,
 ) -> ParallelAgent:
     """Make an agent that runs its sub-agents at the same time.
 
@@ -656,6 +657,11 @@ def parallel(
             output.
         max_concurrency: Maximum number of branches that run at once; by default 64.
         limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
+        accept: With `on_error="first"`: returns whether the `Reply` of a branch that has ended wins,
+            sync or async. It is called for one branch after the other, in the order in which they end,
+            and its answer is saved with the branch's result. The output of a branch that is not
+            accepted is discarded. If it accepts none, the agent fails with `NoneAcceptedError`. By
+            default every reply wins.
 
     Returns:
         The agent; `compile_agent` checks it.

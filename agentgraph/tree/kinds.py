@@ -7,12 +7,13 @@ from agentgraph.agents.agents import HumanAgent, ParallelAgent, SequentialAgent
 from agentgraph.agents.kinds import PlaceKind
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.schemas import schema_fault
+from agentgraph.safe_repr import shown
 from agentgraph.tree.rules.chat import CHAT
 from agentgraph.tree.rules.each import EACH
 from agentgraph.tree.rules.function import FUNCTION
 from agentgraph.tree.rules.graph import GRAPH
 from agentgraph.tree.rules.loop import LOOP
-from agentgraph.tree.rules.options import sub_agent_faults
+from agentgraph.tree.rules.options import arity_faults, sub_agent_faults
 from agentgraph.tree.rules.row import Around, Rules
 from agentgraph.tree.rules.swarm import SWARM
 from agentgraph.tree.rules.switch import SWITCH
@@ -59,6 +60,12 @@ def _parallel_faults(agent: ParallelAgent, around: Around) -> Iterator[str]:
     yield from sub_agent_faults(agent, around)
     yield from limit_faults("max_concurrency", agent.max_concurrency)
     yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
+    if agent.accept is not None and not callable(agent.accept):
+        yield f"accept={shown(agent.accept)} is not a function; pass one that takes a reply"
+    elif agent.accept is not None:
+        yield from arity_faults("accept", agent.accept, "a Reply")
+        if agent.on_error != "first":
+            yield f"accept= needs on_error='first', but on_error={shown(agent.on_error)}"
 
 
 _HUMAN = Rules(
@@ -72,6 +79,7 @@ _SEQUENTIAL = Rules(
 )
 _PARALLEL = Rules(
     faults=_parallel_faults,
+    asked=lambda agent: [("accept", agent.accept)],
     former=lambda was: ParallelAgent(name=was.name, sub_agents=was.sub_agents),
 )
 _NODE = Rules()

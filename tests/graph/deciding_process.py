@@ -29,7 +29,14 @@ def tree(name: str, ledger: Path) -> ag.Agent:
         return [does("a", 0, "a"), does("b", 0.15, end), slow]
 
     cancelled, last = three(["b", ag.Exit(cancel=True, reason="b")]), does("last", 0, "last")
+
+    def accept(reply: ag.Reply) -> bool:
+        with ledger.open("a") as file:
+            file.write(f"judged_{reply}\n")
+        return reply == "b"
+
     trees: dict[str, Callable[[], ag.Agent]] = {
+        "accepted": lambda: ag.parallel("p", three("b"), on_error="first", accept=accept),
         "cancelled": lambda: ag.parallel("p", cancelled),
         "cancelled twice": lambda: ag.parallel(
             "o", [ag.parallel("p", cancelled), does("d", 0.5, "d")], on_error="collect"

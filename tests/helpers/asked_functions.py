@@ -332,6 +332,12 @@ SLOTS: dict[str, Slot] = {
     "loop.until": Slot(
         lambda fn: ag.loop("l", [says("w", "1", "2")], max_iterations=2, until=fn), False, "until", "l"
     ),
+    "parallel.accept": Slot(
+        lambda fn: ag.parallel("p", [says("a")], on_error="first", accept=fn),
+        True,
+        "accept",
+        "p",
+    ),
     "switch.choose": Slot(lambda fn: ag.switch("s", fn, {"a": says("a")}), "a", "choose", "s"),
     "each.over": Slot(lambda fn: ag.each("e", item(), fn), {"k": 1}, "over", "e"),
     "each.key": Slot(lambda fn: ag.each("e", item(), lambda ctx: [1], key=fn), "k", "key", "e"),

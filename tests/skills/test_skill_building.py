@@ -50,7 +50,7 @@ def test_the_fields_of_a_kind_are_those_of_its_builder(kind: str) -> None:
     parameters = inspect.signature(builders.get(kind) or getattr(ag, kind)).parameters
     fields = {name: f for name, f in KINDS[kind].model_fields.items() if name != "kind"}
     own = set(fields) - ({"model"} if "model" not in parameters else set())
-    only_in_python = {"model_input", "middleware", "key"} & parameters.keys()
+    only_in_python = {"model_input", "middleware", "key", "accept"} & parameters.keys()
     assert own == set(parameters) - only_in_python
     for name in own - {"model", "planner", "executor", "replanner"}:
         default = parameters[name].default

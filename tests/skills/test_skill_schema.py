@@ -30,7 +30,7 @@ def test_the_fields_of_a_kind_are_the_options_of_its_builder_that_are_no_functio
     for kind, model in KINDS.items():
         options = signature(model.builder).parameters
         fields = model.model_fields.keys() - {"kind"} - ({"model"} - options.keys())
-        functions = options.keys() & {"model_input", "middleware", "key"}
+        functions = options.keys() & {"model_input", "middleware", "key", "accept"}
         assert options.keys() - fields == functions, kind
         assert fields <= options.keys(), kind
 

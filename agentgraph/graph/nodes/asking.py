@@ -42,6 +42,12 @@ async def asked(where: str, slot: str, fn: Callable[..., object], *arguments: ob
     return await awaited(where, slot, fn, fn(*arguments))
 
 
+async def asked_in_thread(where: str, slot: str, fn: Callable[..., object], *arguments: object) -> Any:
+    """Return the result of a user's function, as `asked`; on the event loop it runs in a thread."""
+    returned = await Call(fn, partial(_off_loop, fn), arguments)
+    return await awaited(where, slot, fn, returned)
+
+
 async def awaited(where: str, slot: str, fn: object, returned: object) -> Any:
     """Return the result of a function that was called; async runs await it if need be.
 
@@ -144,8 +150,7 @@ async def look_up(
         AgentGraphError: A sync run cannot await what the function returned.
     """
     if callable(source):
-        returned = await Call(source, partial(_off_loop, source), (context,))
-        return await awaited(context.address, option, source, returned)
+        return await asked_in_thread(context.address, option, source, context)
     value = context.values.get(source, MISSING)
     if value is MISSING and not may_be_missing:
         there = [each for each in context.values if each.isidentifier()]
@@ -153,8 +158,8 @@ async def look_up(
     return value
 
 
-async def _off_loop(source: Callable[[Context], object], context: Context) -> object:
+async def _off_loop(fn: Callable[..., object], *arguments: object) -> object:
     """Call a function in a thread; on the event loop if it makes a coroutine or a future there."""
-    if is_async(source) or names_loop(source):
-        return source(context)
-    return await run_in_thread(source, context)
+    if is_async(fn) or names_loop(fn):
+        return fn(*arguments)
+    return await run_in_thread(fn, *arguments)

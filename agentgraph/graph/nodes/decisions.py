@@ -7,8 +7,39 @@ cancels (`LaneResult.stays`). So one write saves the decision, before anything i
 resume finds the same: a lane whose result was saved later lost, as one that has none.
 """
 
+from collections import deque
 from collections.abc import Mapping
+from concurrent.futures import Future
+from threading import Lock
 from typing import Any
+
+
+class Turns:
+    """Lets lanes be judged one after the other, in the order in which they ended.
+
+    Attributes:
+        is_over: Whether one was accepted, so that no other is judged.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._lock, self._queue = Lock(), deque[Future[None]]()
+
+    def enter(self) -> Future[None]:
+        """Return a future that is done when it is a lane's turn."""
+        turn = Future[None]()
+        with self._lock:
+            self._queue.append(turn)
+            if len(self._queue) == 1:
+                turn.set_result(None)
+        return turn
+
+    def leave(self, turn: Future[None]) -> None:
+        """End a lane's turn, or its wait; the next one has its turn."""
+        with self._lock:
+            self._queue.remove(turn)
+            if self._queue and not self._queue[0].done():
+                self._queue[0].set_result(None)
 
 
 def decided(results: Mapping[int, Any], *, first_wins: bool) -> dict[int, Any] | None:

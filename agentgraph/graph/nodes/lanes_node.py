@@ -21,6 +21,7 @@ from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.lane_position import Position, SignalDetails, details_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
+from agentgraph.graph.nodes.decisions import Turns
 from agentgraph.graph.nodes.gated_task import GatedTask, TaskCall, talk_tasks
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, Way, without_running
 from agentgraph.graph.nodes.leaf_lane import LeafLane
@@ -125,6 +126,10 @@ class LanesNode(Runnable[LaneState, Update]):
     def joining(self, activation: Activation, results: Iterable[LaneResult]) -> list[BaseMessage]:
         """Return the changes of the history that lanes hand back."""
         return [each for result in results for each in result["messages"]]
+
+    async def verdict(self, activation: Activation, job: Job, result: LaneResult) -> object:
+        """Return whether the reply of a lane wins; asked where the schedule has `turns`."""
+        return True
 
     def keep(self, activation: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep what an enclosing agent needs of the results."""
@@ -256,6 +261,8 @@ class LanesNode(Runnable[LaneState, Update]):
                         schedule.ready[number] = job
                 call = self._call(job, schedule, number, in_pool=in_pool)
                 ended = ended or await Call(lane.attempt, lane.aattempt, (call,))
+                if schedule.turns is not None and ended[1] is None:
+                    ended = await self._judged(activation, job, schedule.turns, ended[0])
             except GraphInterrupt:
                 if in_pool:
                     raise
@@ -267,6 +274,34 @@ class LanesNode(Runnable[LaneState, Update]):
                 raise
             return self._stopped(activation, job)
         return self._result(activation, job, schedule, (number, began), *ended)
+
+    async def _judged(
+        self, activation: Activation, job: Job, turns: Turns, result: LaneResult
+    ) -> _Ended:
+        """Return a result with the verdict on it, when it is its turn; or why there is none."""
+        turn = turns.enter()
+        try:
+            await _held(turn)
+            if turns.is_over:
+                raise GraphDrained("another one was accepted")
+            verdict, failed = await self._tried(job, self.verdict(activation, job, result))
+            if failed is not None:
+                return result, failed
+            turns.is_over = result["accepted"] = bool(verdict)
+        finally:
+            turns.leave(turn)
+        if not verdict:
+            self._discard(activation, job, result)
+        return result, None
+
+    def _discard(self, activation: Activation, job: Job, result: LaneResult) -> None:
+        """Discard the events of a lane that has lost, by a note in its result."""
+        emitter = activation.output.new_emitter(is_concurrent=True)
+        emitter.discard(emitter.ids_at(self._inside(job)))
+        if notes := emitter.end():
+            at = self._address(job)
+            position = result.get("position") or Position(next=None, cursor=[], tree="", at=at)
+            result["position"] = {**position, "told": [*position.get("told", []), *notes]}
 
     async def _begun(
         self, activation: Activation, job: Job, schedule: Schedule

@@ -59,7 +59,7 @@ from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.graph.nodes.concurrency import AT_ONCE, Places, Room
-from agentgraph.graph.nodes.decisions import decided
+from agentgraph.graph.nodes.decisions import Turns, decided
 from agentgraph.graph.nodes.gated_task import unwrapped
 from agentgraph.graph.nodes.stopping import Stop
 
@@ -147,6 +147,7 @@ class Schedule:
         may_be_decided: Whether it runs lanes of which one may decide for all.
         may_cancel: Whether one may cancel the others, as far as their code shows it.
         results: The results of the lanes that ended, by number.
+        turns: Lets lanes that have ended be judged; None if the first success wins unasked.
         is_decided: Whether one lane has won under `on_error="first"`, or has cancelled the others.
         control: Stops the running lanes.
     """
@@ -191,6 +192,7 @@ class Schedule:
         self._places: Places | None = None
         self._depth, self._left = 0, set[int]()
         self.is_decided = False
+        self.turns: Turns | None = None
         self._running: dict[int, Outcome] = {}
         self._joined: Collection[int] = ()
         self._opened: list[int] = []
@@ -313,11 +315,13 @@ class Schedule:
             return joined
         paused = [error for error in raised if isinstance(error, GraphInterrupt)]
         questions = each_once(asked for error in paused for asked in error.args[0])
-        if failed and not (questions and self._on_error == "first"):
+        is_judged = self.turns is not None and bool(self.results)  # and nothing was accepted
+        if failed and not (is_judged or (questions and self._on_error == "first")):
             raise_together(failed, questions)
         if questions:
             raise GraphInterrupt(questions)
-        stopped = [n for n, error in self._raised.items() if not isinstance(error, GraphInterrupt)]
+        unstopped = (GraphInterrupt, Exception) if is_judged else GraphInterrupt
+        stopped = [n for n, error in self._raised.items() if not isinstance(error, unstopped)]
         if numbers := [number for number in stopped if number not in self._unneeded]:
             raise self._raised[numbers[0]]
         return dict(sorted(self.results.items()))

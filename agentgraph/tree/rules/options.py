@@ -131,8 +131,8 @@ def source_faults(option: str, source: object) -> Iterator[str]:
     yield from arity_faults(option, source)
 
 
-def arity_faults(option: str, fn: object) -> Iterator[str]:
-    """Yield the fault of a function of a context that cannot be called with one."""
+def arity_faults(option: str, fn: object, argument: str = "a Context") -> Iterator[str]:
+    """Yield the fault of a function of one argument that cannot be called with one."""
     if not callable(fn):
         return
     with suppress(ValueError):  # some functions that are written in C have no signature
@@ -141,7 +141,7 @@ def arity_faults(option: str, fn: object) -> Iterator[str]:
             called.bind(None)
         except TypeError:
             takes = called.replace(return_annotation=called.empty)
-            yield f"{option}={shown(fn)} takes {takes}; it takes one argument, a Context"
+            yield f"{option}={shown(fn)} takes {takes}; it takes one argument, {argument}"
 
 
 def sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent, _: Around) -> Iterator[str]:
