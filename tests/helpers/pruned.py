@@ -1,7 +1,8 @@
 """Threads of all kinds of agents, of which turns are pruned, and all that can be read of them."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage
@@ -12,7 +13,7 @@ from agentgraph.testing import ScriptedChatModel, call, calls
 from helpers.agents import asks
 from helpers.drives import Session
 
-TURNS = 5
+TURNS = 4
 """How many turns a thread has before it is pruned."""
 
 
@@ -108,28 +109,52 @@ def asking(name: str) -> ag.Agent:
 
 
 def told_of(session: Session, since: int) -> dict[str, Any]:
-    """Return all that can be read of the turns of a thread from one on."""
-    thread, own = session.thread(), session.id
-    visits = [each for each in session.visits() if each.turn >= since]
-    timeline = read(session, "timeline", own)
-    return {
-        "status": thread.status,
-        "turns": [each for each in thread.turns if each.number >= since],
-        "messages": thread.messages,
-        "values": thread.values,
-        "pending": thread.pending,
-        "events": [each for each in session.events() if (each.turn or 0) >= since],
-        "visits": visits,
-        "timeline": [each for each in timeline.bars if each.turn >= since],
-        "activations": [
-            read(session, "activation", own, each, turn=turn)
-            for each, turn in dict.fromkeys((each.address, each.turn) for each in visits)
-        ],
-        "results": [
-            read(session, "result", own, each.number) for each in thread.turns if each.number >= since
-        ],
-        "state": session.state(),
-    }
+    """Return all that can be read of the turns of a thread from one on, by one runner."""
+
+    def act(runner: ag.Runner) -> dict[str, Any]:
+        reads, result = _reads(session.id, since), None
+        with suppress(StopIteration):
+            while True:
+                method, args, more = reads.send(result)
+                result = getattr(runner, method)(*args, **more)
+                result = [*result] if method == "events" else result
+        return told[0]
+
+    async def aact(runner: ag.Runner) -> dict[str, Any]:
+        reads, result = _reads(session.id, since), None
+        with suppress(StopIteration):
+            while True:
+                method, args, more = reads.send(result)
+                events = getattr(runner, f"a{method}")(*args, **more)
+                result = [e async for e in events] if method == "events" else await events
+        return told[0]
+
+    def _reads(own: str, since: int) -> Generator[Any, Any, None]:
+        thread: ag.Thread = yield "thread", (own,), {}
+        events = yield "events", (own,), {}
+        visits = [each for each in (yield "visits", (own,), {}) if each.turn >= since]
+        timeline = yield "timeline", (own,), {}
+        found: dict[str, Any] = {
+            "status": thread.status,
+            "turns": [each for each in thread.turns if each.number >= since],
+            "messages": thread.messages,
+            "values": thread.values,
+            "pending": thread.pending,
+            "events": [each for each in events if (each.turn or 0) >= since],
+            "visits": visits,
+            "timeline": [each for each in timeline.bars if each.turn >= since],
+            "activations": [],
+            "results": [],
+        }
+        for at, turn in dict.fromkeys((each.address, each.turn) for each in visits):
+            found["activations"].append((yield "activation", (own, at), {"turn": turn}))
+        for each in found["turns"]:
+            found["results"].append((yield "result", (own, each.number), {}))
+        told.append(found)
+
+    told: list[dict[str, Any]] = []
+    session.use(act, aact)
+    return told[0]
 
 
 def read(session: Session, method: str, *args: Any, **more: Any) -> Any:

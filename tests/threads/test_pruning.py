@@ -32,7 +32,13 @@ from typing_extensions import TypedDict
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
 
-PLACES = [("memory", Sync), ("file", Sync), ("file", Async), ("database", Sync)]
+PLACES: list[tuple[str, Drive]] = [("memory", Sync), ("file", Async), ("database", Sync)]
+FEW = ("a chat agent with tools", "a tree with its own state", "graphs in branches")
+"""The kinds that are tried in files and databases too."""
+CASES = [
+    *((kind, PLACES[0]) for kind in KINDS),
+    *((kind, place) for kind in FEW for place in PLACES[1:]),
+]
 
 
 @pytest.fixture(params=PLACES, ids=[f"{drive.__name__} in {place}" for place, drive in PLACES])
@@ -60,7 +66,7 @@ def twin(session: Session) -> Session:
     return other
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "where"), CASES, indirect=["where"])
 def test_the_turns_that_stay_are_as_they_were(kind: str, where: tuple[Drive, Any]) -> None:
     session = played(KINDS[kind](), where)
     since = TURNS - 2
@@ -78,7 +84,7 @@ def test_the_turns_that_stay_are_as_they_were(kind: str, where: tuple[Drive, Any
     assert ran[0] == ran[1]
     addresses = [(each.address, each.turn) for each in session.visits() if each.turn < TURNS]
     assert session.thread().values == whole.thread().values
-    for at, turn in [*dict.fromkeys(addresses)][::-2]:
+    for at, turn in [*dict.fromkeys(addresses)][::-3]:
         ran = [run(each, "rewind", each.id, at, turn=turn) for each in (session, whole)]
         assert ran[0] == ran[1], (at, turn)
     read(session, "copy", "t", "v")
@@ -198,7 +204,7 @@ def test_pruning_twice_is_as_pruning_once(where: tuple[Drive, Any]) -> None:
     session = played(KINDS["graphs in branches"](), where)
     before = told_of(session, TURNS - 1)
     began = read(session, "threads")[0].began
-    assert read(session, "prune", "t", keep_turns=3).turns == 2
+    assert read(session, "prune", "t", keep_turns=3).turns == TURNS - 3
     assert read(session, "prune", "t", keep_turns=1).turns == 2
     assert read(session, "prune", "t", keep_turns=1).checkpoints == 0
     assert told_of(session, TURNS - 1) == before
@@ -328,13 +334,13 @@ def test_savers_of_langgraph_that_the_user_opens_are_pruned_too(url: str, tmp_pa
 
 def test_events_that_are_read_in_parts_are_those_that_are_left(tmp_path: Path) -> None:
     runner = ag.Runner(says("a"), checkpointer=tmp_path / "t.db")
-    for number in range(170):
+    for number in range(168):
         runner.invoke(f"Turn {number}", thread_id="t")
     every = [*runner.events("t")]
     events = runner.events("t")
     first = [next(events) for _ in range(10)]
     runner.prune("t", keep_turns=60)
-    kept = [each for each in every if each.turn is not None and each.turn >= 110]
+    kept = [each for each in every if each.turn is not None and each.turn >= 108]
     rest = [*events]
     assert first == every[:10]
     assert rest[-len(kept) :] == kept
@@ -370,9 +376,8 @@ class Dying(InMemorySaver):
 
 
 @pytest.mark.parametrize("kind", ["a sequence", "branches", "a tree with its own state"])
-@pytest.mark.parametrize("first", range(3))
-def test_a_run_that_died_after_any_save_is_resumed(kind: str, first: int) -> None:
-    for left in range(first, 100, 3):
+def test_a_run_that_died_after_a_save_is_resumed(kind: str) -> None:
+    for left in range(0, 100, 2):
         saver, tree = Dying(), KINDS[kind]()
         runner = ag.Runner(tree, checkpointer=saver)
         for number in range(2):
