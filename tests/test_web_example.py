@@ -98,6 +98,43 @@ def test_what_is_refused_has_its_status_and_its_text(tmp_path: Path) -> None:
     over_http(test, newsletter, tmp_path / "web.db")
 
 
+def test_a_turn_runs_again_with_another_text_or_the_same_one(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    def answers(ctx: ag.Context) -> str:
+        heard.append(ctx.messages[-1].text)
+        return f"{len(heard)} on {heard[-1]}"
+
+    tree = ag.sequential("talk", [ag.function_agent("ann", answers), ag.function_agent("bob", answers)])
+
+    async def test(client: httpx.AsyncClient) -> None:
+        async def texts(**body: Any) -> tuple[int, list[list[str]]]:
+            reply = await client.post("/messages", json=body)
+            await told(client)
+            return reply.status_code, (await client.get("/thread")).json()["turns"]
+
+        await texts(text="bees")
+        await texts(text="ants")
+        assert await texts(text="ants", turn=1) == (202, [["bees"], ["ants"]])
+        assert heard[2:] == ["ants", "[ann] said: 3 on ants", "ants", "[ann] said: 5 on ants"]
+        assert await texts(text="wasps", turn=0) == (202, [["wasps"]])
+        assert heard[-2:] == ["wasps", "[ann] said: 7 on wasps"]
+        for odd in (7, "0", [0]):
+            assert (await texts(text="wasps", turn=odd))[0] == 422
+
+    over_http(test, tree, tmp_path / "web.db")
+
+
+def test_a_turn_does_not_run_again_while_a_question_is_open(tmp_path: Path) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await client.post("/messages", json={"text": "bees"})
+        await told(client)
+        reply = await client.post("/messages", json={"text": "ants", "turn": 0})
+        assert (reply.status_code, reply.json()["error"]) == (409, "HTTPException")
+
+    over_http(test, talk, tmp_path / "web.db")
+
+
 def test_a_reader_gets_the_events_after_the_last_one_that_it_has(tmp_path: Path) -> None:
     async def test(client: httpx.AsyncClient) -> None:
         await client.post("/messages", json={"text": "Go."})

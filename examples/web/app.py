@@ -161,8 +161,14 @@ async def events(request: Request) -> Response:
 
 
 async def messages(request: Request) -> Response:
-    """Start a turn; for an active run, reject, queue or steer, as the user chose."""
+    """Start a turn; for an active run, reject, queue or steer, as the user chose.
+
+    With the number of a turn go back to it: another text edits its message, the same one regenerates.
+    """
     body = await _body(request)
+    if (turn := body.get("turn")) is not None:
+        await _edit(_runner(request), _thread_id(request), turn, _text(body))
+        return _accepted()
     await _runner(request).astart(
         _text(body), thread_id=_thread_id(request), while_running=body.get("while_running", "refuse")
     )
@@ -203,6 +209,18 @@ async def refused(request: Request, error: Exception) -> Response:
         return JSONResponse(body, error.http_status)
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": "HTTPException", "detail": error.detail}, error.status_code)
+
+
+async def _edit(runner: ag.Runner, thread_id: str, turn: object, text: str) -> None:
+    """Run a turn again, with another text of its last message; later turns stay on an older line."""
+    found = await runner.athread(thread_id)
+    if found.pending:
+        raise HTTPException(409, "a question is open; answer it before you edit a message")
+    steps = [each.step for each in await runner.avisits(thread_id) if each.turn == turn]
+    if not isinstance(turn, int) or not steps:
+        raise HTTPException(422, "the thread has no such turn; choose one of its turns")
+    edited = found.turns[turn].messages[-1].model_copy(update={"content": text})
+    await runner.astart([edited], thread_id=thread_id, at=steps[0])
 
 
 def _runner(request: Request) -> ag.Runner:

@@ -36,6 +36,7 @@ let state = {status: "new", turns: [], queued: [], pending: []};
 let source = null; // the EventSource; null when disconnected by the user
 let cursor = ""; // of the last event
 let retrying = 0;
+let editing = -1; // the turn whose message is edited, and that runs again; -1 for a new turn
 
 // calls
 
@@ -100,7 +101,9 @@ function showState() {
   $("status").dataset.status = state.status;
   $("resume").hidden = !["stopped", "failed"].includes(state.status);
   $("stop").disabled = $("steer").disabled = state.status === "done" || state.status === "paused";
+  for (const section of log.querySelectorAll("section[data-turn]:not(:has(.entry))")) section.remove();
   state.turns.forEach((texts, number) => showUser(turn(number), texts));
+  $("send").textContent = editing < 0 ? "Send message" : "Run again from here";
   log.querySelector(".queued")?.remove();
   if (state.queued.length) {
     const waiting = () => el("small", {}, "queued");
@@ -131,7 +134,15 @@ function turn(number) {
  */
 function showUser(section, texts) {
   const said = texts.map((text) => el("p", {class: "user"}, text));
-  part(section, ".users").replaceChildren(...said);
+  const number = Number(section.dataset.turn);
+  const again = el("button", {class: "edit", type: "button"}, "Edit message");
+  again.addEventListener("click", () => {
+    editing = editing === number ? -1 : number;
+    $("text").value = editing < 0 ? "" : texts.at(-1);
+    $("text").focus();
+    showState();
+  });
+  part(section, ".users").replaceChildren(...said, again);
 }
 
 /**
@@ -241,6 +252,7 @@ const shows = {
     for (const entry of entries(".entry")) {
       if (gone.has(entry.dataset.id) || gone.has(entry.dataset.step)) entry.remove();
     }
+    refreshSoon(); // a turn that runs again may have another message, and none after it
   },
 
   error(event) {
@@ -419,12 +431,15 @@ $("connect").addEventListener("click", () => {
  * @param {object} body
  */
 async function say(path, body) {
-  if (await want(path, {text: $("text").value, ...body})) $("text").value = "";
+  if (!(await want(path, {text: $("text").value, ...body}))) return;
+  $("text").value = "";
+  editing = -1;
+  showState();
 }
 
 $("composer").addEventListener("submit", (/** @type {Event} */ submitted) => {
   submitted.preventDefault();
-  say("/messages", {while_running: $("busy").value});
+  say("/messages", editing < 0 ? {while_running: $("busy").value} : {turn: editing});
 });
 $("text").addEventListener("keydown", (/** @type {KeyboardEvent} */ key) => {
   if (key.key !== "Enter" || key.shiftKey || key.isComposing) return;

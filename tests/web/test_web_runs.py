@@ -197,3 +197,22 @@ def test_a_run_that_failed_says_why_and_goes_on(server: Server, page: Page) -> N
     page.wait_for(lambda: page.words == ["Now it works."])
     assert page.text("#alert") == ""
     assert page.entries == server.events(page.thread_id)
+
+
+def test_a_message_is_edited_and_its_turn_runs_again(server: Server, page: Page) -> None:
+    page.say("write bees")
+    server.gate(page.thread_id, 1, 2, 3, 4, 5, 6)
+    page.wait_for(lambda: len(page.drafts) == 3)
+    page.waits_for_status("done")
+    page.say("shout")
+    page.wait_for(lambda: page.addresses[-1] == "does/shout")
+    page.waits_for_status("done")
+    page.wait_for(lambda: page.texts(".user") == ["write bees", "shout"])
+    page.click("section[data-turn='0'] .edit")
+    assert page.text("#send") == "Run again from here"
+    page.say("write wasps")
+    page.wait_for(lambda: page.texts(".user") == ["write wasps"])
+    page.wait_for(lambda: page.drafts == [f"Draft {number} on write wasps" for number in (1, 2, 3)])
+    page.waits_for_status("done")
+    assert page.entries == server.events(page.thread_id)
+    assert page.text("#send") == "Send message"
