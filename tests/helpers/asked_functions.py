@@ -451,6 +451,7 @@ EXEMPT |= dict.fromkeys(
     _HOOKS,
 )
 EXEMPT |= dict.fromkeys(["translate.middleware", "atranslate.middleware"], _HOOKS)
+EXEMPT["check_saver.make_saver"] = "it makes a saver for each try, sync or async"
 EXEMPT |= dict.fromkeys(["agent.history", "agent.cache_policy", "agent.retry"], "as of function_agent")
 
 
