@@ -66,7 +66,6 @@ class ThreadSaver:
         saver: The saver.
         thread_id: The thread.
         paths: The run paths of the tree.
-        has_records: Whether the saver is not known to keep questions whole, so that they have records.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class ThreadSaver:
         self.tree, self.saver, self.thread_id, self.paths = tree, saver, thread_id, paths
         self._graph, self._check_one = graph, check
         self._missing = missing
-        self.has_records = not keeps_questions(saver)
+        self._has_records = not keeps_questions(saver)
         self._after: dict[tuple[str, str], Saved] | None = {} if is_lean else None
         """Lean checkpoints by the one before each, until that is read: the newest come first."""
 
@@ -378,7 +377,7 @@ class ThreadSaver:
 
         Savers return the writes of several tasks in the order of `path`, LangGraph's of the task.
         """
-        if self.has_records and (record := record_of(writes, task_id)) is not None:
+        if self._has_records and (record := record_of(writes, task_id)) is not None:
             await self._called(self.saver, "put_writes", config, *record)
         at = path_for(self.saver, path)
         await self._called(self.saver, "put_writes", config, writes, task_id, *at)
@@ -388,13 +387,8 @@ class ThreadSaver:
         versions = saved.checkpoint["channel_versions"]
         return self._called(self.saver, "put", config, saved.checkpoint, saved.metadata, versions)
 
-    async def put_copy(self, saved: Saved, *, is_there: bool = False) -> None:
-        """Save a checkpoint with its writes on this thread, as it is: first the writes.
-
-        Args:
-            saved: The checkpoint.
-            is_there: Whether the thread has it already, with other metadata.
-        """
+    async def put_copy(self, saved: Saved) -> None:
+        """Save a checkpoint with its writes on this thread, as it is: first the writes."""
         own, parent = saved.config["configurable"], saved.parent_config
         namespace = own.get("checkpoint_ns", "")
         tasks: dict[str, list[tuple[str, object]]] = defaultdict(list)
@@ -404,10 +398,10 @@ class ThreadSaver:
         before = parent["configurable"]["checkpoint_id"] if parent else None
         await self._put_tasks(at, saved, tasks)
         await self.put(config_of(self.checked_id, namespace, before), saved)
-        if (
-            self.has_records and not is_there
-        ):  # a saver may hide writes that come before their checkpoint
-            await self._put_tasks(at, saved, tasks)
+        if tasks and self._has_records:  # a saver may hide writes that come before their checkpoint
+            copied = await self.checkpoint(namespace, own["checkpoint_id"])
+            if copied is None or not copied.pending_writes:
+                await self._put_tasks(at, saved, tasks)
 
     async def _put_tasks(
         self, at: RunnableConfig, saved: Saved, tasks: Mapping[str, Sequence[tuple[str, object]]]
@@ -469,7 +463,7 @@ class ThreadSaver:
         """Return a result of a call; a checkpoint decoded and checked."""
         if not isinstance(result, CheckpointTuple):
             return result
-        saved = Saved(*(restored(result) if self.has_records else result))
+        saved = Saved(*(restored(result) if self._has_records else result))
         self._check_one(saved)
         if (after := self._after) is None:
             return saved

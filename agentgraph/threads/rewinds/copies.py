@@ -17,7 +17,7 @@ from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.turn_lines import message_ids
 from agentgraph.journal.turn_records import put_turn, turn_records
 from agentgraph.safe_repr import shown
-from agentgraph.threads.rewinds.rewinding import RewindArguments, line_to_copy
+from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, line_to_copy
 
 
 async def copy(saver: ThreadSaver, to: str, back: RewindArguments | None = None) -> None:
@@ -85,12 +85,7 @@ async def put_new(saver: ThreadSaver, every: Sequence[Saved]) -> None:
     head = head._replace(metadata=cast(CheckpointMetadata, unmarked(head.metadata)))
     inside = [each for each in oldest_first if each.namespace]
     try:
-        for each in (*inside, *marked):
-            await saver.put_copy(each)
-        if saver.has_records:
-            begun = {**head.metadata, **mark}
-            await saver.put_copy(head._replace(metadata=cast(CheckpointMetadata, begun)))
-        await saver.put_copy(head, is_there=saver.has_records)
+        await commit(saver, [*inside, *marked, head])
     except GeneratorExit:  # no call can be made
         raise
     except BaseException:
