@@ -71,7 +71,7 @@ for (const content of ["Go.", "Edited."]) {
 const [edited, called, result] = chat.messages;
 chat.setMessages([edited, called, result]);
 await chat.runAgent();
-if (chat.messages.length !== 4) problems.push(`edits: ${chat.messages.length} messages after an answer again`);
+if (chat.messages.length !== 4) problems.push(`edits: an answer again: ${chat.messages.length} messages`);
 chat.addMessage({ id: "e3", role: "user", content: "More." });
 await chat.runAgent();
 const last = chat.messages.findIndex((message) => message.id === "e3");

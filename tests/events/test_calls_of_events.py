@@ -14,7 +14,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import interrupt
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -47,6 +47,10 @@ def desk(*tools: Any, rounds: Sequence[Sequence[Any]], name: str = "desk", **opt
 
 def two_of(tool: str) -> list[Any]:
     return [call(tool, "a", n=1), call(tool, "b", n=2)]
+
+
+class Number(BaseModel):
+    n: int
 
 
 def progress(events: Sequence[ag.AgentEvent]) -> dict[str, list[tuple[Any, ag.EventCall | None]]]:
@@ -179,6 +183,30 @@ def test_an_attempt_that_is_made_again_names_the_same_call(drive: Drive, runner_
     assert progress(unvoided(every)) == {"desk": TWO}
     assert len(progress(every)["desk"]) == 6
     assert [*runner.events("t")] == unvoided(every)
+
+
+def test_progress_of_middleware_around_a_call_names_it_and_stays(
+    drive: Drive, runner_of: Runners
+) -> None:
+    def around(request: Any) -> Any:
+        n = request.tool_call["args"]["n"]
+        request.runtime.stream_writer(f"{n} begins")
+        result = yield request
+        request.runtime.stream_writer(f"{n} ends")
+        return result
+
+    def rests(n: int) -> str:
+        """Rest."""
+        return "Done."
+
+    middle = middleware(wrap_tool_call=around)
+    helper = ag.agent_tool(ag.function_agent("helper", lambda ctx: "Done."), args_schema=Number)
+    for tool, name in ((rests, "rests"), (helper, "helper")):
+        runner = runner_of(desk(tool, rounds=[two_of(name)], middleware=[middle]))
+        events = list(drive.run(runner, "Go.", thread_id=name))
+        assert progress(events) == {"desk": TWO}
+        assert "discarded" not in [each.kind for each in events]
+        assert [*runner.events(name)] == events
 
 
 def test_a_resume_names_the_same_calls(drive: Drive, runner_of: Runners) -> None:

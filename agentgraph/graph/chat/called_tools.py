@@ -61,7 +61,7 @@ class ActingTool:
         if is_async_only:
             return run_coroutine(self.ainvoke(call, config))
         running = RUNNING.get()
-        running.restart()
+        running.begin()
         call = self._with_context(call, running) if self._contexts else call
         if running.recorder is not None:
             return running.take(run_calls(running.recorder.tool(running, self.tool, call, config)))
@@ -70,7 +70,7 @@ class ActingTool:
     async def ainvoke(self, call: ToolCall, config: RunnableConfig) -> object:
         """Call the tool on the event loop."""
         running = RUNNING.get()
-        running.restart()
+        running.begin()
         remember_loop()
         with stoppable(is_thread=True):
             call = self._with_context(call, running) if self._contexts else call
@@ -107,7 +107,7 @@ class HandoffTool:
     def invoke(self, call: ToolCall, config: RunnableConfig) -> object:
         """Hand over."""
         running, handoff = RUNNING.get(), self.tool.handoff
-        running.restart()
+        running.begin()
         try:
             arguments = arguments_of(handoff.args_schema, call)
         except ValueError as error:
@@ -149,7 +149,8 @@ class LaneTool:
             return _misfit(running, place.given_name, error)
         if (outcome := await attempts.next()) is not None:
             return running.message(outcome["came"])
-        running.restart()
+        running.has_run |= attempts.current > 0
+        running.begin()
         cursor = (
             *running.activation.cursor,
             numbered_call(running.opened.number, attempts.current),

@@ -76,6 +76,7 @@ class RunningCall:
         tool: The name of the tool that ran; middleware may have replaced it.
         control: Stops the lanes that calls run.
         step: Returns the agent's messages and middleware state, for tools that read them.
+        has_run: Whether the tool has run for it, in this attempt of its node or before.
         is_ignored: Whether it is a transfer, and a later transfer of the same message replaces it.
         seen: The history and values visible to it; in sequence, with what earlier calls wrote.
         before: The updates of the middleware's state by earlier calls, if calls run in sequence.
@@ -102,7 +103,7 @@ class RunningCall:
         self.built, self.activation, self.opened = built, activation, opened
         self.tool_name, self.tool, self.emitter = tool_name, str(opened.call["name"]), emitter
         self.control, self.step, self.is_concurrent = control, step, is_concurrent
-        self.is_ignored = False
+        self.is_ignored = self.has_run = False
         self.seen = activation.view.seen
         self.before: list[Mapping[str, object]] = []
         self.updates: list[dict[str, object]] = []
@@ -158,6 +159,12 @@ class RunningCall:
         sent, self.writes = self.writes, before
         self._sent = self.activation.node_context.reducers.collected(self._sent, sent)
         self.write(sent)
+
+    def begin(self) -> None:
+        """Begin a run of the tool; what an earlier one did does not count any more."""
+        if self.has_run:
+            self.restart()
+        self.has_run = True
 
     def restart(self) -> None:
         """Drop the actions of an earlier run of the tool."""
