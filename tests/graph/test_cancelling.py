@@ -257,3 +257,29 @@ def test_a_decision_outlives_its_process(
     assert [each.text for each in events if each.kind == "message"] == ["a", "b"]
     if "b" in before and "b" not in again:  # the decision was saved
         assert not again
+
+
+def test_a_rewind_decides_again_and_keeps_no_branch_that_lost(drive: Drive) -> None:
+    ran_again: list[str] = []
+    begun = threading.Event()
+
+    def late(ctx: ag.Context) -> str:
+        begun.set()
+        time.sleep(0.2)
+        ran_again.append("late")
+        return "late"
+
+    def decide(ctx: ag.Context) -> Any:
+        assert begun.wait(PATIENCE)
+        ran_again.append("b")
+        return ["no", EXIT]
+
+    branches = [says("a", "a"), ag.function_agent("late", late), ag.function_agent("b", decide)]
+    runner = ag.Runner(ag.parallel("p", branches, max_concurrency=2))
+    [*drive.run(runner, "Go.", thread_id="t")]
+    for at in ("p/b", "p/late"):
+        ran_again.clear()
+        begun.clear()
+        [*runner.rewind("t", at)]
+        assert ran_again == ["b", "late"]
+        assert lines(runner.events("t")) == ["p/a: a", "p/b: no", "p/b: [exit]"]

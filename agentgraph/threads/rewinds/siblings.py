@@ -1,6 +1,6 @@
 """Which of the tasks that a node called are kept when a thread goes back to a visit in one of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, Literal, NamedTuple, cast
 
@@ -56,10 +56,21 @@ def kept_siblings(
         siblings: The treatment of concurrent work.
         called: The tasks, that of the visit too.
     """
-    several = {each.id: each for each in called}
+    several = {each.id: each for each in _undecided(called)}
     if place.kind.has_items and cast(EachAgent, place.agent).depends_on is not None:
         return _kept_items(target, siblings, several)
     return {id_: each for id_, each in several.items() if _keeps(place, target, siblings, each)}
+
+
+def _undecided(called: Iterable[Called]) -> Iterator[Called]:
+    """Yield the tasks that neither cancelled others nor were cancelled: the rest decides again."""
+    every = [*called]
+    decisions = [each.result for each in every if "stays" in each.result]
+    if not decisions:
+        yield from every
+        return
+    stays = min(decisions, key=lambda each: each["finished"])["stays"]
+    yield from (each for each in every if each.place is None or each.result.get("number") in stays)
 
 
 def _kept_items(target: Called, siblings: Siblings, several: Mapping[str, Called]) -> dict[str, Called]:
@@ -75,7 +86,6 @@ def _kept_items(target: Called, siblings: Siblings, several: Mapping[str, Called
         if n in before
         or (siblings == "keep" and n not in after and (each.result or each.began < target.ended))
     }
-    kept -= {n for n in kept if "stays" in lanes[n].result}
     looked_up = {id_: each for id_, each in several.items() if each.place is None}
     return looked_up | {lanes[n].id: lanes[n] for n in kept if n != here}
 
@@ -87,8 +97,6 @@ def _keeps(place: Place, target: Called, siblings: Siblings, each: Called) -> bo
     if each.name.endswith(".over"):
         return True
     is_kept = siblings == "keep"
-    if "stays" in each.result:  # it cancels the others again
-        return False
     if place.kind.has_steps:
         return _keeps_step(cast(WorkflowAgent, place.agent), target, each, is_kept=is_kept)
     if place.kind.first_wins:
