@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import BaseEvent, MessagesSnapshotEvent, RunAgentInput
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.limits import Limits
@@ -170,7 +170,8 @@ async def _begin(
     follows = later if new.answers and new.messages else None
     translator = Translator(run_input, merged)
     first = [*translator.started(), *((translator.snapshot(),) if is_cut or not has_news else ())]
-    return _translated(runner, translator, thread_id, first, run, follows)
+    shown = run_input if back is not None and back.is_in_place else None
+    return _translated(runner, translator, thread_id, first, run, follows, shown)
 
 
 def _run_back(runner: Runner, thread_id: str, back: WayBack, options: Mapping[str, Any]) -> AsyncRun:
@@ -201,8 +202,19 @@ async def _translated(
     first: Iterable[BaseEvent],
     run: AsyncRun | None,
     later: Callable[[], AsyncRun] | None,
+    shown: RunAgentInput | None,
 ) -> AsyncGenerator[BaseEvent, None]:
-    """Yield the events of a run, and of a turn after it if the run leaves no questions."""
+    """Yield the events of a run, and of a turn after it if the run leaves no questions.
+
+    Args:
+        runner: The runner.
+        translator: Translates the events.
+        thread_id: The thread.
+        first: The events before those of the run.
+        run: The run; None if there is none.
+        later: Returns the run of the turn after it.
+        shown: The input of a client that gets all messages of the thread at the end.
+    """
     for sent in first:
         yield sent
     try:
@@ -213,6 +225,9 @@ async def _translated(
                         yield sent
             run = later() if later and not translator.asks else None
             later = None
+        if shown is not None and not translator.asks:
+            turns = (await runner.athread(thread_id)).turns
+            yield MessagesSnapshotEvent(messages=history(turns, shown))
         values = shown_values(await runner.engine.aread(values_of, thread_id))
     except Exception as error:
         for sent in translator.failed(error):

@@ -60,11 +60,13 @@ class WayBack(NamedTuple):
         target: Where it goes back to.
         run_input: The input without the messages that are gone.
         edited: The ids of the messages that have other content.
+        is_in_place: Whether one of them has the id of the message whose place it takes.
     """
 
     target: TurnStart | RewindArguments
     run_input: RunAgentInput
     edited: frozenset[str] = frozenset()
+    is_in_place: bool = False
 
 
 async def said_on(saver: ThreadSaver) -> list[Said]:
@@ -157,7 +159,7 @@ def _edit(
         return None
     rest = run_input.model_copy(update={"messages": [*sent[:first], *after]})
     edited = frozenset(str(each.id) for each in new)
-    return WayBack(TurnStart(turn, new, since, values), rest, edited)
+    return WayBack(TurnStart(turn, new, since, values), rest, edited, since in edited)
 
 
 def _regenerate(

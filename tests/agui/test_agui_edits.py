@@ -246,8 +246,11 @@ def test_an_edit_in_a_whole_history_takes_later_messages_from_the_client() -> No
         known[2] = user("u2", "edited")
         given = RunAgentInput(thread_id="t", run_id="r", messages=known, tools=[], context=[], state={})
         events: list[Any] = [event async for event in await agui.arun(chat.runner, given)]
-        shown = next(each.messages for each in events if each.type == "MESSAGES_SNAPSHOT")
-        assert [each.content for each in shown] == ["q1", "c1 on q1", "edited"]
+        shown = [each.messages for each in events if each.type == "MESSAGES_SNAPSHOT"]
+        assert [[each.content for each in messages] for messages in shown] == [
+            ["q1", "c1 on q1", "edited"],
+            ["q1", "c1 on q1", "edited", "c4 on edited"],
+        ]
         assert await chat.texts() == ["q1", "c1 on q1", "edited", "c4 on edited"]
 
     run(main)
