@@ -1,24 +1,17 @@
 """Starts a LangGraph server, as `make studio` does, on a free port of the loopback address."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 from helpers.commands import Commands
 from helpers.pages import free_port, named
+from server_process import TESTS, command_of, surroundings, wait_for_server
 from window_server import Serve, Served
-
-TESTS = Path(__file__).parent.parent
-SECONDS_TO_START = 120
 
 
 @pytest.fixture(scope="session")
@@ -62,35 +55,12 @@ def _serving(folder: Path, **settings: object) -> Iterator[str]:
     port = free_port()
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            _command(port), cwd=folder, env=_surroundings(), stdout=log, stderr=log
+            command_of(port), cwd=folder, env=surroundings(), stdout=log, stderr=log
         )
         try:
-            _wait(process, f"http://127.0.0.1:{port}", folder / "log")
+            wait_for_server(process, f"http://127.0.0.1:{port}", folder / "log")
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(30)
     assert "OutsideConnectionError" not in (folder / "log").read_text()
-
-
-def _command(port: int) -> list[str]:
-    program = str(Path(sys.executable).parent / "langgraph")
-    return [program, "dev", "--no-browser", "--no-reload", "--port", str(port)]
-
-
-def _surroundings() -> dict[str, str]:
-    keys = ("OPENAI_", "LANGSMITH_")
-    own = {key: value for key, value in os.environ.items() if not key.startswith(keys)}
-    found = os.pathsep.join(map(str, (TESTS / "guarded", TESTS.parent, TESTS, TESTS / "properties")))
-    return {**own, "LANGGRAPH_CLI_NO_ANALYTICS": "1", "PYTHONPATH": found}
-
-
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    end = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            with urlopen(f"{url}/ok", timeout=5):
-                return
-        except (URLError, OSError):
-            time.sleep(0.2)
-    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")

@@ -2,11 +2,11 @@
 
 import subprocess
 
-from conftest import _command, _surroundings, _wait
 from helpers.commands import Commands
 from helpers.openai_server import OpenAIServer
 from helpers.pages import free_port
 from langgraph_sdk import get_sync_client
+from server_process import command_of, surroundings, wait_for_server
 
 
 def test_a_new_project_runs_on_a_server_with_the_key_of_its_env_file(
@@ -19,10 +19,10 @@ def test_a_new_project_runs_on_a_server_with_the_key_of_its_env_file(
     url = f"http://127.0.0.1:{port}"
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(
-            _command(port), cwd=folder, env=_surroundings(), stdout=log, stderr=log
+            command_of(port), cwd=folder, env=surroundings(), stdout=log, stderr=log
         )
         try:
-            _wait(server, url, folder / "log")
+            wait_for_server(server, url, folder / "log")
             with get_sync_client(url=url) as client:
                 thread = client.threads.create()["thread_id"]
                 given = {"messages": [{"role": "user", "content": "bees"}]}
