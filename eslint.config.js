@@ -10,7 +10,7 @@ const FORMS = [
 ];
 
 export default [
-  {ignores: [".*/", "build/", "dist/"]},
+  {ignores: [".*/", "build/", "dist/", "docs/_build/"]},
   js.configs.recommended,
   {
     languageOptions: {ecmaVersion: 2023, sourceType: "module"},

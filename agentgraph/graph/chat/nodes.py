@@ -357,10 +357,16 @@ class HookNode(ChatNode):
             InvalidOutputError: It is none.
         """
         returned = await awaited(activation.address, "middleware", self.hook, returned)
-        if is_update(returned) or (isinstance(returned, Exit) and self.may_exit):
+        is_told = isinstance(returned, Exit) and returned.reason is not None
+        if is_update(returned) or (is_told and self.may_exit):
             return returned
         middleware, _, hook = self.hook.rpartition(".")
         where = f"{activation.address}: {hook} of the middleware {middleware!r} returned"
+        if isinstance(returned, Exit) and not is_told:
+            raise InvalidOutputError(
+                f"{where} {returned!r}, which does not say why the run ends; return "
+                "ag.Exit(reason='...'), or a dict of the state, a Command, or None"
+            )
         if isinstance(returned, Exit):
             raise InvalidOutputError(
                 f"{where} Exit, which its return annotation does not name; add it, as in "

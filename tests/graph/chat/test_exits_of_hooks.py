@@ -61,7 +61,11 @@ def test_each_hook_may_end_the_run_with_a_reason(drive: Drive, hook: str, has_la
 
 
 def test_an_async_hook_may() -> None:
-    boss = chat("boss", "Hello.", middleware=[hooked("before_model", ag.Exit, is_async=True)])
+    boss = chat(
+        "boss",
+        "Hello.",
+        middleware=[hooked("before_model", lambda: ag.Exit(reason="no"), is_async=True)],
+    )
     runner = ag.Runner(ag.sequential("s", [boss, says("next", "next")]))
     result = asyncio.run(runner.ainvoke("Go.", thread_id="t"))
     assert lines(result.events) == ["s/boss: [exit]"]
@@ -100,7 +104,7 @@ def test_the_exit_of_a_hook_cancels(drive: Drive) -> None:
 
 
 def test_an_exit_that_no_code_names_is_refused(drive: Drive) -> None:
-    hidden = {"stop": ag.Exit()}
+    hidden = {"stop": ag.Exit(reason="no")}
     made = type(
         "Guard", (AgentMiddleware,), {"before_model": lambda self, state, runtime: hidden["stop"]}
     )
@@ -110,4 +114,15 @@ def test_an_exit_that_no_code_names_is_refused(drive: Drive) -> None:
     assert str(error) == (
         "boss: before_model of the middleware 'Guard' returned Exit, which its return annotation does "
         "not name; add it, as in `-> dict | ag.Exit | None`, so that the graph has an edge for it"
+    )
+
+
+@pytest.mark.parametrize("signal", [ag.Exit(), ag.Exit(cancel=True)], ids=repr)
+def test_an_exit_without_a_reason_is_refused(drive: Drive, signal: ag.Exit) -> None:
+    guard = hooked("before_model", lambda: signal)
+    _, error = failing(
+        drive.run(ag.Runner(chat("boss", "x", middleware=[guard])), "Go."), InvalidOutputError
+    )
+    assert f"returned {signal!r}, which does not say why the run ends; return ag.Exit(reason=" in str(
+        error
     )
