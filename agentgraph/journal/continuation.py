@@ -64,6 +64,7 @@ from agentgraph.graph.stamps import (
     number_of,
 )
 from agentgraph.journal.changed_trees import is_of
+from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.entries import (
     all_entries,
     answers_of,
@@ -96,7 +97,6 @@ from agentgraph.journal.schema import (
 from agentgraph.journal.steps import steps_after
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import ended_status
-from agentgraph.journal.turn_records import digest_of
 from agentgraph.tree.addresses import root_address
 from agentgraph.tree.places import Tree
 
@@ -488,7 +488,7 @@ def _with_digests(graph_input: object, answered: Sequence[str]) -> dict[str, str
     """Return answered questions, by their ids, each with a digest of its answer."""
     answers = graph_input.resume if isinstance(graph_input, Command) else None
     by_id = answers if isinstance(answers, dict) else {}
-    return {each: digest_of(by_id[each]) if each in by_id else "" for each in answered}
+    return {each: data_digest(by_id[each]) if each in by_id else "" for each in answered}
 
 
 def new_note(clock: Clock, at: str, kind: str, data: object) -> Note:

@@ -76,7 +76,7 @@ async def put_request(
 ) -> Request:
     """Save a request, and return it."""
     data = RequestData(kind=kind, reason=reason, messages=[*messages])
-    return _request(await saver.put_beside(_SOURCE, request_id or new_id(), {**data}))
+    return _request(await saver.put_record(_SOURCE, request_id or new_id(), {**data}))
 
 
 async def newest_request(saver: ThreadSaver) -> str | None:
@@ -87,7 +87,7 @@ async def newest_request(saver: ThreadSaver) -> str | None:
 
 async def requests(saver: ThreadSaver) -> list[Request]:
     """Return the requests for a thread that are not marked as read, in the order of their times."""
-    every = await saver.beside(_SOURCE)
+    every = await saver.records(_SOURCE)
     return sorted((each for each in map(_request, every) if not each.is_read), key=lambda r: r.id)
 
 

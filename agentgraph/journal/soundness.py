@@ -170,7 +170,7 @@ def check_sound(tree: Tree, saved: Saved) -> None:
     Raises:
         UnreadableError: It is malformed.
     """
-    parts, versions, channels, beside = _validators()
+    parts, versions, channels, records = _validators()
     checkpoint, writes = saved.checkpoint, saved.pending_writes
     try:
         parts.validate_python(
@@ -182,7 +182,7 @@ def check_sound(tree: Tree, saved: Saved) -> None:
         if saved.namespace == REQUESTS:
             state = checkpoint["channel_values"]
             name = next((each for each, key in _BESIDE.items() if key in state), "request")
-            beside.validate_python([{name: state}])
+            records.validate_python([{name: state}])
         elif not (saved.namespace and tree.is_foreign(parts_of(saved.namespace))):
             channels.validate_python([_by_channel(saved)])
     except ValidationError as error:
@@ -356,12 +356,12 @@ def _validators() -> tuple[SchemaValidator, ...]:
     channels = {name: _list_of(_form(shape)) for name, shape in CHANNELS.items()}
     channels[MESSAGES] = _list_of(Annotated[message, Field(union_mode="left_to_right")])
     channels[VALUES] = list[dict[str, Any]]
-    beside = {"request": RequestData, "turn": TurnData, "pruned": PrunedMark}
+    records = {"request": RequestData, "turn": TurnData, "pruned": PrunedMark}
     return (
         _validator(_Parts),
         _validator(TypedDict("versions", {"versions": _Versions})),  # type: ignore[operator]
         _validator(TypedDict("channels", channels, total=False)),  # type: ignore[operator]
-        _validator(TypedDict("beside", beside, total=False)),  # type: ignore[operator]
+        _validator(TypedDict("records", records, total=False)),  # type: ignore[operator]
     )
 
 

@@ -249,7 +249,7 @@ class ThreadSaver:
         config = config_of(self.checked_id, "")
         return self._listed(config, filter={"source": "input"}, limit=limit)
 
-    def beside(self, source: str) -> Calls[list[Saved]]:
+    def records(self, source: str) -> Calls[list[Saved]]:
         """Return the checkpoints of the thread that are not of its graph, newest first.
 
         Args:
@@ -257,11 +257,11 @@ class ThreadSaver:
         """
         return self._listed(config_of(self.checked_id, REQUESTS), filter={"source": source})
 
-    async def put_beside(self, source: str, checkpoint_id: str, values: Mapping[str, object]) -> Saved:
+    async def put_record(self, source: str, checkpoint_id: str, values: Mapping[str, object]) -> Saved:
         """Save something with the thread that is not of its graph, and return it.
 
         Args:
-            source: As in `beside`.
+            source: As in `records`.
             checkpoint_id: Its id; of two with one id the later one counts.
             values: Its state.
         """

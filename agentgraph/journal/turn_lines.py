@@ -75,6 +75,11 @@ async def turn_at(saver: ThreadSaver, number: int) -> TurnLine | None:
     return next((turn for turn in turns if turn.number == number), None)
 
 
+def is_input_of(roots: RootLine | None, message_id: str) -> bool:
+    """Return whether a message is of the input of a turn, given its checkpoints of the root."""
+    return roots is not None and message_id in message_ids(roots.line)
+
+
 def message_ids(roots: Sequence[Saved]) -> set[str | None]:
     """Return the ids of the messages of a turn's input, given its checkpoints of the root."""
     return {each.id for saved in roots for each in input_at(saved) or ()}

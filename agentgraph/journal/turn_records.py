@@ -6,19 +6,16 @@ begins. So that a record is there does not say that its turn has begun: that say
 thread, or the outcome in the record.
 """
 
-import json
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import fields, is_dataclass
-from hashlib import blake2b
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 
 from agentgraph.graph.message_changes import with_id
+from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.saved import NO_TASK, REQUESTS, Saved
 from agentgraph.journal.schema import PrunedTurn, TurnData, TurnOutcome
+from agentgraph.journal.thread_config import config_of
 from agentgraph.journal.thread_saver import ThreadSaver
 
 _SOURCE = "input"
@@ -29,8 +26,6 @@ _PRUNED = "pruned"
 """The channel of the write of the rest of a turn that was pruned."""
 _PRUNED_TASK = "00000000-0000-0000-0000-000000000001"
 """The task of that write: of each task the first write stays."""
-_BYTES = 12
-"""The length of digests."""
 _VARYING = {"id", "response_metadata", "usage_metadata"}
 """The fields of a message that differ although it says the same."""
 
@@ -68,7 +63,7 @@ async def turn_record(saver: ThreadSaver, turn_id: str) -> TurnRecord | None:
 async def put_turn(saver: ThreadSaver, record: TurnRecord) -> None:
     """Save the record of a turn that is about to begin."""
     data = TurnData(turn=record.turn_id, message=record.message, digest=record.digest)
-    saved = await saver.put_beside(_SOURCE, _id_of(record.turn_id), {**data})
+    saved = await saver.put_record(_SOURCE, _id_of(record.turn_id), {**data})
     if record.answers is not None:
         await saver.put_write(saved.config, NO_TASK, _OUTCOME, TurnOutcome(answers={**record.answers}))
     if record.pruned is not None:
@@ -77,12 +72,13 @@ async def put_turn(saver: ThreadSaver, record: TurnRecord) -> None:
 
 async def put_outcome(saver: ThreadSaver, record: TurnRecord, answers: Mapping[str, str]) -> None:
     """Save that a turn ended, with digests of its answers."""
-    await put_turn(saver, record._replace(answers=answers))
+    config = config_of(saver.checked_id, REQUESTS, _id_of(record.turn_id))
+    await saver.put_write(config, NO_TASK, _OUTCOME, TurnOutcome(answers={**answers}))
 
 
 async def turn_records(saver: ThreadSaver) -> list[TurnRecord]:
     """Return the records of a thread."""
-    return [*map(_record, await saver.beside(_SOURCE))]
+    return [*map(_record, await saver.records(_SOURCE))]
 
 
 def named_input(messages: Sequence[BaseMessage], turn_id: str) -> list[BaseMessage]:
@@ -97,44 +93,12 @@ def input_digest(messages: Sequence[BaseMessage], values: Mapping[str, object] |
     >>> input_digest([HumanMessage("Go.", id="1")], None) == input_digest([HumanMessage("Go.")], {})
     True
     """
-    return digest_of([[each.model_dump(exclude=_VARYING) for each in messages], dict(values or {})])
-
-
-def digest_of(value: object) -> str:
-    """Return a digest of plain data, the same in each process; what is not plain counts by its type.
-
-    >>> digest_of({"seats": {8, 0}}) == digest_of({"seats": {0, 8}})
-    True
-    """
-    plain = value if isinstance(value, str) else _ordered(value)
-    data = to_jsonable_python(plain, by_alias=True, bytes_mode="base64", fallback=_type_name)
-    text = json.dumps(data, sort_keys=True)
-    return blake2b(text.encode(errors="backslashreplace"), digest_size=_BYTES).hexdigest()
-
-
-def _ordered(value: object) -> object:
-    """Return data with sorted digests in place of each set, whose order differs between processes."""
-    match value:
-        case Set():
-            return sorted(map(digest_of, value))
-        case Mapping():
-            return {key: _ordered(each) for key, each in value.items()}
-        case list() | tuple():
-            return [*map(_ordered, value)]
-        case BaseModel():
-            return _ordered(value.model_dump(by_alias=True))
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            return {field.name: _ordered(getattr(value, field.name)) for field in fields(value)}
-    return value
-
-
-def _type_name(value: object) -> str:
-    return type(value).__qualname__
+    return data_digest([[each.model_dump(exclude=_VARYING) for each in messages], dict(values or {})])
 
 
 def _id_of(turn_id: str) -> str:
     """Return the id of a turn's record: it is less than those of requests, which begin with a time."""
-    name = digest_of(turn_id)
+    name = data_digest(turn_id)
     return f"00000000-{name[:4]}-{name[4:8]}-{name[8:12]}-{name[12:]}"
 
 

@@ -171,6 +171,13 @@ async def result_of(saver: ThreadSaver, turn: TurnLine) -> Result:
     )
 
 
+def pruned_turn(tree: Tree, events: Sequence[AgentEvent], *, is_done: bool) -> PrunedTurn:
+    """Return the rest of a turn that is pruned: whether it was done, and its last text."""
+    texts = (events[index] for index in reversed(order_in_tree(tree, events)))
+    reply = next((each for each in texts if each.text), None)
+    return PrunedTurn(is_done=is_done, reply=None if reply is None else reply.to_dict())
+
+
 def pruned_result(saver: ThreadSaver, pruned: PrunedTurn) -> Result:
     """Return the rest of the result of a turn that was pruned: its status and its text."""
     reply = pruned["reply"]

@@ -22,8 +22,8 @@ from agentgraph.journal.states import Status
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.turn_lines import (
     TurnLine,
+    is_input_of,
     last_turn,
-    message_ids,
     present_turn,
     turn_at,
     turn_with,
@@ -187,7 +187,7 @@ async def result_now(saver: ThreadSaver, turn_id: str | None) -> Result | None:
     """
     record = None if turn_id is None else await turn_record(saver, turn_id)
     roots = await present_turn(saver)
-    if roots is not None and (record is None or record.message in message_ids(roots.line)):
+    if roots is not None and (record is None or is_input_of(roots, record.message)):
         if roots.line[0].next_node is not None and await saver.is_running():
             return None
         turn: TurnLine | None = await last_turn(saver, roots)

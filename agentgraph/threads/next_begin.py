@@ -24,6 +24,7 @@ from agentgraph.errors import (
 from agentgraph.events.events import Interrupt
 from agentgraph.journal.answers import UNANSWERED, answers_by_id, names_of
 from agentgraph.journal.changed_trees import opened
+from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.lines import RootLine, known
 from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import Saved
@@ -31,14 +32,13 @@ from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at, stop_reason_at
 from agentgraph.journal.turn_lines import (
     TurnLine,
+    is_input_of,
     last_turn,
-    message_ids,
     present_turn,
     turn_with,
 )
 from agentgraph.journal.turn_records import (
     TurnRecord,
-    digest_of,
     input_digest,
     named_input,
     turn_record,
@@ -69,7 +69,7 @@ async def next_begin(saver: ThreadSaver, wanted: Advance) -> NewTurn | Resume | 
         await opened(saver, known(saver, head))
     roots = await present_turn(saver) if head else None
     record = None if wanted.turn_id is None else await turn_record(saver, wanted.turn_id)
-    if wanted.turn_id is not None and (record is None or not _is_of(record, roots)):
+    if wanted.turn_id is not None and (record is None or not is_input_of(roots, record.message)):
         if record is not None and _has_all(record, wanted.answers):
             _check_input(saver, record, wanted)
             return None
@@ -159,12 +159,7 @@ def check_new(saver: ThreadSaver, record: TurnRecord, messages: Sequence[BaseMes
 def _has_all(record: TurnRecord, answers: Mapping[str, object]) -> bool:
     """Return whether a turn has ended with answers, as far as its record shows; no turn is read."""
     known = record.answers
-    return known is not None and all(known.get(k) == digest_of(each) for k, each in answers.items())
-
-
-def _is_of(record: TurnRecord, roots: RootLine | None) -> bool:
-    """Return whether a record is that of the turn of some checkpoints of the root."""
-    return roots is not None and record.message in message_ids(roots.line)
+    return known is not None and all(known.get(k) == data_digest(each) for k, each in answers.items())
 
 
 def _check_input(saver: ThreadSaver, record: TurnRecord, wanted: Advance) -> None:
@@ -234,8 +229,8 @@ def _unknown(saver: ThreadSaver, key: object, why: str) -> UnknownInterruptError
 def _digest(saver: ThreadSaver, question: Interrupt | None, answer: object) -> str:
     """Return the digest of an answer in the form in which it would have been taken."""
     if question is None:
-        return digest_of(answer)
+        return data_digest(answer)
     try:
-        return digest_of(answers_by_id(saver, [question], {question.id: answer})[question.id])
+        return data_digest(answers_by_id(saver, [question], {question.id: answer})[question.id])
     except InvalidAnswerError:
         return ""

@@ -31,14 +31,12 @@ from agentgraph.journal.saved import Saved
 from agentgraph.journal.savers.file_locks import FileLocks
 from agentgraph.journal.savers.file_space import HasFile, size_of
 from agentgraph.journal.savers.pruning import prunes
-from agentgraph.journal.schema import PrunedTurn
 from agentgraph.journal.soundness import checked_read, is_unreadable
 from agentgraph.journal.thread_pages import ThreadPages
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.turn_lines import lines_in, message_ids, turns_in
 from agentgraph.journal.turn_records import TurnRecord, put_turn, turn_records
-from agentgraph.reports.message_order import order_in_tree
-from agentgraph.reports.result import Result
+from agentgraph.reports.result import pruned_turn
 from agentgraph.reports.thread import thread
 from agentgraph.reports.thread_list import query_of
 from agentgraph.safe_repr import shown
@@ -316,12 +314,7 @@ def _ended(
         for message in message_ids(turn.roots) & records.keys():
             events = events_of(saver, turn.story) if events is None else events
             own = [each for each in events if each.turn == turn.number]
-            result = Result(saver.thread_id, own, order=order_in_tree(saver.tree, own))
-            reply = next((each for each in result._replies() if each.text), None)
-            pruned = PrunedTurn(
-                is_done=turn.roots[0].next_node is None,
-                reply=None if reply is None else reply.to_dict(),
-            )
+            pruned = pruned_turn(saver.tree, own, is_done=turn.roots[0].next_node is None)
             record = records[str(message)]
             answers = turn.answers if record.answers is None else record.answers
             found.append(record._replace(answers=answers, pruned=pruned))

@@ -255,25 +255,24 @@ class Derived(InMemorySaver):
     """A saver that is not known, and keeps all."""
 
 
-def test_a_thread_without_records_is_read_as_before() -> None:
-    old, new = InMemorySaver(), Derived()
+def moved(old: InMemorySaver, new: InMemorySaver) -> ag.Runner:
+    """Return a runner on a saver to which a paused thread was moved from another one."""
     tree = TREES["lanes"](Sync)
     paused = ag.Runner(tree, checkpointer=old).invoke("Go.", thread_id="t")
     for name in ("storage", "writes", "blobs"):
         getattr(new, name).update(getattr(old, name))
     runner = ag.Runner(tree, checkpointer=new)
     assert runner.pending("t") == list(paused.pending)
+    return runner
+
+
+def test_a_thread_without_records_is_read_as_before() -> None:
+    runner = moved(InMemorySaver(), Derived())
     assert runner.invoke(thread_id="t", answers={"p/q/one": "1"}).pending[0].address == "p/q/two"
 
 
 def test_a_thread_with_records_is_read_by_a_saver_that_needs_none() -> None:
-    old, new = Derived(), InMemorySaver()
-    tree = TREES["lanes"](Sync)
-    paused = ag.Runner(tree, checkpointer=old).invoke("Go.", thread_id="t")
-    for name in ("storage", "writes", "blobs"):
-        getattr(new, name).update(getattr(old, name))
-    runner = ag.Runner(tree, checkpointer=new)
-    assert runner.pending("t") == list(paused.pending)
+    runner = moved(Derived(), InMemorySaver())
     runner.invoke(thread_id="t", answers={"p/q/one": "1"})
     [*runner.rewind("t", "p/q/one", answers="another")]
     assert {each.address for each in runner.pending("t")} == {"p/q/two", "p/f"}

@@ -140,11 +140,11 @@ def check_sessions(database: Database, one: Connection, other: Connection) -> No
     pid, mark = "SELECT pg_backend_pid()", uuid4().hex
     try:
         before = one.execute(marked, [_MARK, mark]).fetchone()
-        beside = other.execute(seen, [_MARK]).fetchone()
+        seen_by_other = other.execute(seen, [_MARK]).fetchone()
         there = one.execute(f"{pid}, current_setting(%s, true)", [_MARK]).fetchone()
     except psycopg.Error as error:
         raise database.error("cannot be asked for its sessions", error) from error
-    if before != there or (beside and beside[0] == mark):
+    if before != there or (seen_by_other and seen_by_other[0] == mark):
         raise SaverError(
             f"{database.name}: a pooler in its transaction mode is before the server, so that no "
             "session, and no lock of a thread, stays on one connection; connect to the server itself, "
