@@ -368,6 +368,8 @@ def _replay_after(tree: Tree, line: Sequence[Saved], received: float, steps: Col
         if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, received, ())
         for each in note.data
     ]
+    unread = (n for saved in line for n in saved.notes if n.kind == DISCARDED and n.data["is_final"])
+    discarded += [each for note in unread if number_of(note) > received for each in note.data["ids"]]
     entries = entries_of(tree, line)
     first = next((i for i, each in enumerate(entries) if _is_due(each, received, steps)), len(entries))
     return Replay([*steps, *discarded], entries[first:])

@@ -177,6 +177,11 @@ class Execution:
             for tell in [*self._feed.subscribers]:
                 tell(event)
 
+    def missed(self, event: AgentEvent) -> None:
+        """Note that the caller has not read an event: the next run reports what was discarded."""
+        if not self._is_replaying and event.action is not None and event.action.discarded:
+            self._discarded.append(event)
+
     def _events(self) -> RunGenerator:
         if self._enter is not None:
             yield from awaiting(self._enter(self))
@@ -383,6 +388,8 @@ class Run(Iterator[AgentEvent]):
                 if event is not None and not self._execution.is_closed:
                     self._execution.delivered(event)
                     return event
+                if event is not None:
+                    self._execution.missed(event)
                 self._end(_RunClosed())
             except BaseException as error:
                 self._end(error)
@@ -463,8 +470,9 @@ class Run(Iterator[AgentEvent]):
         try:
             with suppress(_RunClosed):
                 while getgeneratorstate(generator) != GEN_CLOSED:
-                    self._advance(step)
-                    step = None  # the events of the end have no consumer
+                    if (event := self._advance(step)) is not None:
+                        self._execution.missed(event)
+                    step = None
         finally:
             try:
                 self._lock.release()
@@ -662,6 +670,7 @@ class Driver(AsyncIterator[AgentEvent]):
     async def _deliver(self, event: AgentEvent) -> None:
         """Hand over an event, then wait until the next one is asked for or the run is closed."""
         if self._execution.is_closed:
+            self._execution.missed(event)
             return
         self._requested.clear()
         if self._answer is not None and not self._answer.done():

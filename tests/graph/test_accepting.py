@@ -20,7 +20,7 @@ from helpers import (
     says,
     unvoided,
 )
-from helpers.commands import Commands
+from helpers.commands import Commands, wait_until
 
 import agentgraph as ag
 
@@ -228,3 +228,53 @@ def test_a_verdict_outlives_its_process(
     assert [each.text for each in events if each.kind == "message"] == ["b", "last"]
     if "judged_b" in before and "b" not in again:  # the verdict was saved
         assert not {"c1", "c2", "a", "judged_a", "judged_b"} & {*again}
+
+
+class Halt(BaseException):
+    """An exception that is not an `Exception`."""
+
+
+@pytest.mark.parametrize("error", [ValueError, Halt])
+def test_what_is_told_is_told_again_where_a_judge_fails(
+    drive: Drive, tmp_path: Path, error: type[BaseException]
+) -> None:
+    faults = [error("cannot judge")]
+
+    def accept(reply: ag.Reply) -> bool:
+        if faults and reply == "good a":
+            raise faults.pop()
+        return is_good(reply)
+
+    tree = ag.sequential("s", [either(accept, says("a", "good a"), says("b", "bad")), says("last")])
+    with ag.Runner(tree, checkpointer=tmp_path / "t.db") as runner:
+        heard: list[ag.AgentEvent] = []
+        with pytest.raises((error, ag.NoneAcceptedError)):
+            heard.extend(drive.run(runner, "Go.", thread_id="t"))
+        heard += drive.resume(runner, "t")
+        assert unvoided(heard) == list(runner.events("t"))
+        assert runner.result("t").text == "last"
+
+
+def test_a_run_that_is_left_has_no_verdict_on_those_that_have_not_begun(tmp_path: Path) -> None:
+    judging, may_judge = threading.Event(), threading.Event()
+
+    def accept(reply: ag.Reply) -> bool:
+        judging.set()
+        assert may_judge.wait(PATIENCE)
+        return is_good(reply)
+
+    branches = [says("a", "bad"), says("b", "good")]
+    tree = ag.parallel("p", branches, on_error="first", accept=accept, max_concurrency=1)
+    with ag.Runner(tree, checkpointer=tmp_path / "t.db") as runner:
+        run: Any = runner.run("Go.", thread_id="t")
+        heard = [next(run)]
+        assert judging.wait(PATIENCE)
+        closing = threading.Thread(target=run.close)
+        closing.start()
+        wait_until(lambda: run._execution.is_closed)
+        may_judge.set()
+        closing.join(PATIENCE)
+        heard += runner.resume("t")
+        assert "error" not in {each.kind for each in heard}
+        assert unvoided(heard) == list(runner.events("t"))
+        assert runner.result("t").text == "good"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from helpers import asks, says, texts_of
+from helpers import asks, says, texts_of, unvoided
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
@@ -343,3 +343,34 @@ def test_a_program_ends_whose_loop_over_a_run_raised() -> None:
     """Threads of LangGraph's stream would wait for ever, which Python waits for at the end."""
     ended = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (1, "ValueError: as told")
+
+
+def test_what_is_discarded_after_a_run_was_closed_is_told_by_the_next_one() -> None:
+    """The first branch has won when the caller leaves, who has read a word of the other one."""
+
+    async def whole() -> None:
+        won, said = asyncio.Event(), asyncio.Event()
+
+        async def slow(ctx: ag.Context) -> Any:
+            yield "a word"
+            said.set()
+            await asyncio.sleep(20)
+
+        async def quick(ctx: ag.Context) -> str:
+            await said.wait()
+            won.set()
+            return "quick"
+
+        agents = [ag.function_agent(fn.__name__, fn) for fn in (slow, quick)]
+        runner = ag.Runner(
+            ag.sequential("s", [ag.parallel("p", agents, on_error="first"), says("last")])
+        )
+        run = runner.arun("Go.", thread_id="t")
+        heard = [await anext(run)]
+        assert await asyncio.wait_for(won.wait(), 20)
+        await run.aclose()
+        heard += [event async for event in runner.aresume("t")]
+        assert unvoided(heard) == list(runner.events("t"))
+        assert [each.text for each in unvoided(heard)] == ["quick", "last"]
+
+    asyncio.run(whole())

@@ -8,7 +8,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from typing import NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -262,7 +263,10 @@ class LanesNode(Runnable[LaneState, Update]):
                 call = self._call(job, schedule, number, in_pool=in_pool)
                 ended = ended or await Call(lane.attempt, lane.aattempt, (call,))
                 if schedule.turns is not None and ended[1] is None:
-                    ended = await self._judged(activation, job, schedule.turns, ended[0])
+                    judged = self._judged(activation, job, schedule.turns, ended[0])
+                    if isinstance(lane, LeafLane) and call.way != "graph":
+                        judged = self._judged_leaf(activation, ended[0], judged)
+                    ended = await judged
             except GraphInterrupt:
                 if in_pool:
                     raise
@@ -293,6 +297,25 @@ class LanesNode(Runnable[LaneState, Update]):
         if not verdict:
             self._discard(activation, job, result)
         return result, None
+
+    async def _judged_leaf(
+        self, activation: Activation, result: LaneResult, judged: Calls[_Ended]
+    ) -> _Ended:
+        """Return a judged result of a leaf; if it is not judged, its events are discarded.
+
+        Then its result is not saved: another one was accepted, or a resume runs it again.
+        """
+        ended: _Ended | None = None
+        try:
+            ended = await judged
+            return ended
+        finally:
+            if ended is None or ended[1] is not None:
+                position: Any = result.get("position") or {}
+                notes = position.get("told") or ()
+                said = [each.id for each in result.get("messages", ())]
+                emitter = activation.output.new_emitter(is_concurrent=True)
+                emitter.discard([*said, *map(itemgetter(0), notes)])
 
     def _discard(self, activation: Activation, job: Job, result: LaneResult) -> None:
         """Discard the events of a lane that has lost, by a note in its result."""

@@ -320,8 +320,10 @@ class Schedule:
             raise_together(failed, questions)
         if questions:
             raise GraphInterrupt(questions)
-        unstopped = (GraphInterrupt, Exception) if is_judged else GraphInterrupt
-        stopped = [n for n, error in self._raised.items() if not isinstance(error, unstopped)]
+        others = self._raised.items()
+        stopped = [n for n, error in others if not isinstance(error, GraphInterrupt)]
+        if is_judged:  # failures are part of the answer that none was accepted, stops are not
+            stopped = [n for n in stopped if not is_failure(self._raised[n])]
         if numbers := [number for number in stopped if number not in self._unneeded]:
             raise self._raised[numbers[0]]
         return dict(sorted(self.results.items()))
