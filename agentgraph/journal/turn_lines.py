@@ -102,6 +102,8 @@ async def _lines(saver: ThreadSaver) -> list[list[Saved]]:
 def lines_in(every: Sequence[Saved]) -> list[list[Saved]]:
     """Return the lines of a thread, as `_lines` does, from all of its checkpoints."""
     roots = [each for each in every if not each.namespace]
+    if not roots:  # a process died after it had saved the record of the first turn
+        return []
     parents = {each.parent_id for each in roots}
     _, *older = [each.id for each in roots if each.id not in parents]
     return [leading(every), *(line_to(head, every) for head in older)]
