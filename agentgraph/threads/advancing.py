@@ -8,15 +8,10 @@ result of the turn with all of its events, as they are saved.
 
 import asyncio
 import time
-from collections.abc import Mapping
-
-from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError, ThreadBusyError, ThreadError
 from agentgraph.graph.outside import is_within
-from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.graph.sync_async import Call, running_loop
-from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.lines import begun_thread, known_thread
 from agentgraph.journal.states import Status
 from agentgraph.journal.thread_saver import ThreadSaver
@@ -35,7 +30,6 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.begin import Advance
 from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.live.active_run import active_run_on
-from agentgraph.threads.turns import Input
 
 _SECONDS = 0.05
 """How often a caller that waits looks whether the thread is free."""
@@ -85,45 +79,6 @@ async def aadvance(
                 pass
         if (found := await engine.aread(result_now, thread_id, wanted.turn_id)) is not None:
             return _returned(found)
-
-
-def wanted_of(
-    messages: Input | None,
-    turn_id: str | None,
-    answers: object,
-    values: Mapping[str, object] | None,
-) -> Advance:
-    """Return the arguments of `advance`, checked.
-
-    Raises:
-        AgentGraphError: A repeated call would not be safe: the input of no named turn, or an answer to
-            no named question.
-    """
-    if turn_id is None and (messages is not None or values is not None):
-        raise AgentGraphError(
-            "advance() needs a turn_id for messages and values, or a repeated call would begin "
-            "another turn; name the turn, such as turn_id='order-17'"
-        )
-    if messages is None and values is not None:
-        raise AgentGraphError(
-            "advance() takes values together with the messages of the turn; pass both, or neither once "
-            "the turn has begun"
-        )
-    if turn_id is not None:
-        is_text = isinstance(turn_id, str) and bool(turn_id)
-        if not is_text or "\0" in turn_id or cannot_be_encoded(turn_id):
-            raise AgentGraphError(
-                f"turn_id={shown(turn_id)} is not a non-empty text that can be stored; name the turn"
-            )
-    if isinstance(messages, Command):
-        raise AgentGraphError("advance() takes answers as answers={question_id: answer}, not a Command")
-    if answers is not UNANSWERED and not isinstance(answers, Mapping):
-        raise AgentGraphError(
-            f"answers={shown(answers)} names no question, and a repeated call could answer the next "
-            "one; pass {question.id: answer}"
-        )
-    given: Mapping[str, object] = answers if isinstance(answers, Mapping) else {}
-    return Advance(messages, turn_id, given, values)
 
 
 def _returned(found: Result) -> Result:

@@ -39,8 +39,8 @@ from agentgraph.reports.thread_list import Listing, ThreadSummary, delete, statu
 from agentgraph.reports.timeline import Timeline, timeline
 from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown
-from agentgraph.threads.advancing import aadvance, advance, result_at, waited, wanted_of
-from agentgraph.threads.begin import Begin, NewTurn, Resume, beginning, resumed
+from agentgraph.threads.advancing import aadvance, advance, result_at, waited
+from agentgraph.threads.begin import Begin, NewTurn, Resume, beginning, resumed, wanted_of
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, Former, RunOptions
 from agentgraph.threads.live.active_run import start_times
@@ -984,6 +984,7 @@ class Runner(metaclass=HintsNames):
         limits: Limits | None = None,
         while_running: WhileRunning = "refuse",
         at: str | RewindArguments | None = None,
+        turn_id: str | None = None,
     ) -> str:
         """Run a turn, or without `messages` resume a thread, in the background of this process.
 
@@ -1005,15 +1006,21 @@ class Runner(metaclass=HintsNames):
             while_running: The use of the input if another run is active, as in `run`.
             at: Where to go back to on the thread first, as in `rewind`; `RewindArguments` have all that
                 a rewind takes.
+            turn_id: Your name of the turn, which makes the call safe to repeat, as `advance` is: the
+                turn begins, continues where its process died or it failed, or nothing runs. An active
+                run on the thread is a `ThreadBusyError`, also if it is that of the turn.
 
         Returns:
             The id of the thread.
 
         Raises:
-            AgentGraphError: As in `run`, `resume` and `rewind`: invalid arguments are rejected here.
+            AgentGraphError: As in `run`, `resume`, `rewind` and `advance`: invalid arguments are
+                rejected here.
         """
         options = RunOptions(stream, limits, config, context, values=values)
-        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
+        begin, thread = beginning(
+            messages, thread_id, answers, values, config, drop_pending, at, turn_id
+        )
         self._background.add(begin_run(self.engine, begin, thread, options, while_running))
         return thread
 
@@ -1323,13 +1330,16 @@ class Runner(metaclass=HintsNames):
         limits: Limits | None = None,
         while_running: WhileRunning = "refuse",
         at: str | RewindArguments | None = None,
+        turn_id: str | None = None,
     ) -> str:
         """Run a turn or resume a thread in the background as `start` does, in a task of the event loop.
 
         Such a run lives as long as the event loop; `aclose` stops it first.
         """
         options = RunOptions(stream, limits, config, context, values=values)
-        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
+        begin, thread = beginning(
+            messages, thread_id, answers, values, config, drop_pending, at, turn_id
+        )
         run = await abegin_run(self.engine, begin, thread, options, while_running)
         self._background.aadd(run)
         return thread

@@ -230,7 +230,7 @@ def test_a_name_is_known_on_copies_and_after_a_rewind_before_its_turn(turns: Tur
         ({"turn_id": "\0", "messages": "Go."}, "is not a non-empty text that can be stored"),
         ({"turn_id": "\ud800", "messages": "Go."}, "is not a non-empty text that can be stored"),
         ({"turn_id": "one", "messages": []}, "has no messages; pass at least one"),
-        ({"turn_id": "one", "values": {"topic": "bees"}}, "takes values together with the messages"),
+        ({"turn_id": "one", "values": {"topic": "bees"}}, "values of a named turn belong to its"),
         ({"turn_id": "one", "answers": "yes"}, "answers='yes' names no question"),
     ],
 )

@@ -25,7 +25,7 @@ from agentgraph.journal.requests import (
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.thread_list import status_of
 from agentgraph.safe_repr import shown
-from agentgraph.threads.begin import Begin, NewTurn
+from agentgraph.threads.begin import Advance, Begin, NewTurn
 from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.live.following import (
     AsyncFollow,
@@ -84,7 +84,7 @@ def begin_run(
     Raises:
         AgentGraphError: As in `Runner.run`.
     """
-    _check(while_running)
+    _check(begin, while_running)
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.run(begin, thread_id, how)
     queued_turn = _QueuedTurn(engine, begin, thread_id, how)
@@ -101,7 +101,7 @@ def abegin_run(
     engine: Engine, begin: Begin, thread_id: str, how: RunOptions, while_running: WhileRunning
 ) -> AsyncRun:
     """Begin a run as `begin_run` does, on the event loop."""
-    _check(while_running)
+    _check(begin, while_running)
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.arun(begin, thread_id, how)
     queued_turn = _QueuedTurn(engine, begin, thread_id, how)
@@ -118,11 +118,16 @@ def abegin_run(
     return AsyncRun(thread_id, start)
 
 
-def _check(while_running: object) -> None:
+def _check(begin: Begin, while_running: object) -> None:
     if while_running not in ("refuse", "queue", "steer"):
         raise AgentGraphError(
             f"while_running={shown(while_running)} is unknown; use 'refuse', 'queue' (the turn begins "
             "when the thread is free) or 'steer' (the messages go to the active run)"
+        )
+    if isinstance(begin, Advance) and while_running != "refuse":
+        raise AgentGraphError(
+            f"while_running={shown(while_running)} with turn_id= could send messages of a turn twice; "
+            "leave one of the two out"
         )
 
 
