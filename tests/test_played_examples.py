@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 APPS = sorted(EXAMPLES.glob("*/app.py"))
 SCRIPTED = "no OPENAI_API_KEY: scripted answers"
 ENDS = {
+    "background": "All researchers have ended.",
     "adaptive_rag": "adaptive_rag/reply: An agent has Long-term, Sensory, Short-term memory.",
     "airline_desk": "airline_desk[1]/seats: ABC123 now has the seat 12A on FLT-",
     "customer_service": "customer_service/clerk: The manager agrees! Now it is ",

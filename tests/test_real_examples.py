@@ -157,3 +157,12 @@ def test_deep_agent(app: ModuleType) -> None:
     result = runner.invoke(thread_id="t", answers="approve")
     assert result.text.startswith("The first column is in first_column.csv")
     assert sorted(result.values["files"]) == ["first_column.csv", "questions.csv"]
+
+
+@example("background")
+def test_background(app: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    app.main("background.db", ["Research bees and ants."])
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == "All researchers have ended."
+    ends = [line for line in lines if "has ended; collect its report." in line]
+    assert len(ends) == len([line for line in lines if line.startswith("desk: Here it is")]) == 2
