@@ -61,6 +61,7 @@ from agentgraph.errors import (
     MissingValueError,
     NoneAcceptedError,
     PendingInterruptError,
+    QuestionTimeoutError,
     ReducerError,
     RemoteRunError,
     SaverError,
@@ -86,7 +87,7 @@ if TYPE_CHECKING:
     from agentgraph.agents.prebuilt.supervisor import supervisor
     from agentgraph.agents.prebuilt.validated import validated
     from agentgraph.agents.tools import long_running
-    from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
+    from agentgraph.events.events import Action, AgentEvent, DefaultAnswer, Interrupt, Output
     from agentgraph.events.translation import STREAM_MODES, atranslate, translate
     from agentgraph.graph.compiler import compile_agent
     from agentgraph.graph.stamps import EventCall
@@ -136,6 +137,7 @@ __all__ = [
     "CheckedAgent",
     "Context",
     "Custom",
+    "DefaultAnswer",
     "Difference",
     "EachAgent",
     "Entry",
@@ -168,6 +170,7 @@ __all__ = [
     "Pending",
     "PendingInterruptError",
     "Pruned",
+    "QuestionTimeoutError",
     "ReducerError",
     "RemoteRunError",
     "Reply",
@@ -255,6 +258,7 @@ _LOADED_WHEN_USED = {
     "Bar": "agentgraph.reports.timeline",
     "Context": "agentgraph.agents.context",
     "DELETE": "agentgraph.graph.values",
+    "DefaultAnswer": "agentgraph.events.events",
     "Difference": "agentgraph.reports.comparison",
     "EventCall": "agentgraph.graph.stamps",
     "Follow": "agentgraph.threads.live.following",

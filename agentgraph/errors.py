@@ -256,6 +256,25 @@ class NoneAcceptedError(AgentGraphError):
         )
 
 
+class QuestionTimeoutError(AgentGraphError):
+    """A question with a `timeout` and without a `default` was not answered in time.
+
+    It is a failure of the agent that asked: retries and `on_error` apply, and a resume asks again, with
+    a new deadline.
+
+    Attributes:
+        address: The address of the agent.
+        deadline: When the time was over, in seconds since 1970.
+    """
+
+    def __init__(self, address: str, timeout: float, deadline: float, date: str) -> None:
+        self.address, self.deadline = address, deadline
+        super().__init__(
+            f"{address}: the question was not answered within {_number(timeout)} seconds, by {date}; "
+            "resume the thread to ask again, or give the question a default="
+        )
+
+
 class ValueConflictError(AgentGraphError):
     """Two agents that ran concurrently wrote different values under one name without a reducer.
 

@@ -2,6 +2,7 @@
 
 import operator
 import re
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
@@ -87,6 +88,14 @@ def after_a_failure() -> None:
     runner.advance("t", "More.", turn_id="order 17")
 
 
+def too_late() -> None:
+    runner = ag.Runner(ag.human("boss", "Print it?", timeout=0.01))
+    deadline = runner.invoke("Go.", thread_id="t").pending[0].deadline or 0
+    while time.time() <= deadline:
+        time.sleep(0.01)
+    runner.invoke(thread_id="t")
+
+
 def on_a_text(folder: Path) -> None:
     (folder / "runs.db").write_text("not a database" * 100)
     with ag.sqlite_saver(folder / "runs.db") as saver:
@@ -139,6 +148,7 @@ CAUSES: dict[str, Cause] = {
             "both", [says("a", "One."), fails("b")], on_error="first", accept=lambda reply: False
         )
     ),
+    "QuestionTimeoutError": lambda _: too_late(),
     "StepFailedError": lambda _: run(ag.workflow("report", [fails("find")])),
     "ThreadBusyError": lambda _: busy(),
     "ThreadError": lambda _: list(ran(says("writer", "One.")).events("t", line="older")),
@@ -221,6 +231,10 @@ TEXTS = {
         "both: accept= accepted no reply (a replied 'One.', b failed: ValueError('b failed, time 1')); "
         "change accept= or the branches, then resume to run what failed again, or rewind to 'both'"
     ),
+    "QuestionTimeoutError": (
+        "boss: the question was not answered within 0.01 seconds, by DATE; resume the thread to ask "
+        "again, or give the question a default="
+    ),
     "StepFailedError": (
         "report: the step 'find' failed: ValueError('find failed, time 1'); resume the thread"
         " to retry it; finished steps do not run again"
@@ -287,5 +301,6 @@ def test_the_text_of_an_error(name: str, tmp_path: Path) -> None:
     with pytest.raises(ag.AgentGraphError) as caught:
         CAUSES[name](tmp_path)
     text = re.sub(r"\b[0-9a-f]{32}\b", "ID", str(caught.value).replace(str(tmp_path), "FOLDER"))
+    text = re.sub(r"[0-9-]{10} [0-9:]{8} UTC", "DATE", text)
     text = text.replace(f"langchain {version('langchain')}", "langchain VERSION")
     assert (type(caught.value).__name__, text) == (name, TEXTS[name])

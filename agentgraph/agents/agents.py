@@ -13,11 +13,15 @@ from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import (
+    NO_DEFAULT,
+    AnswerTimeout,
     BreakLoop,
     CheckResult,
+    Default,
     Exit,
     JsonSchema,
     ResponseSchema,
+    Seconds,
     Skip,
     Values,
 )
@@ -214,9 +218,6 @@ OnToolError = str | type[Exception] | tuple[type[Exception], ...] | Callable[[An
 """The treatment of an exception in a tool: "return", "raise", the exception types to return, a text to
 return, or a function from the exception to the text to return."""
 
-Seconds = float | timedelta
-"""A duration: seconds, or a timedelta."""
-
 ToolTimeout = Seconds | Mapping[str, Seconds] | None
 """The maximum time of a call of an async tool: for all tools, or by tool name."""
 
@@ -255,6 +256,7 @@ class ChatAgent(Shown):
     break_tool: bool = False
     approve: tuple[str, ...] | ApproveFunction | Values = ()
     interrupt_mode: Literal["batched", "per_call"] = "batched"
+    approve_timeout: AnswerTimeout = None
     parallel_tools: bool = True
     on_tool_error: OnToolError = "return"
     tool_timeout: ToolTimeout = None
@@ -334,6 +336,8 @@ class HumanAgent(Single):
     name: str
     prompt: Any
     response_schema: ResponseSchema = None
+    timeout: AnswerTimeout = None
+    default: Default = NO_DEFAULT
     output_key: str | None = None
     description: str = ""
     limits: Limits | None = None

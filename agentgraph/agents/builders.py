@@ -51,7 +51,7 @@ from agentgraph.agents.entries import Reply
 from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.langchain_values import is_tool
 from agentgraph.agents.limits import Limits
-from agentgraph.agents.signals import ResponseSchema
+from agentgraph.agents.signals import NO_DEFAULT, AnswerTimeout, Default, ResponseSchema
 from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import shown
 
@@ -81,6 +81,7 @@ def chat_agent(
     break_tool: bool = False,
     approve: Approval = (),
     interrupt_mode: Literal["batched", "per_call"] = "batched",
+    approve_timeout: AnswerTimeout = None,
     parallel_tools: bool = True,
     on_tool_error: OnToolError = "return",
     tool_timeout: ToolTimeout = None,
@@ -174,6 +175,8 @@ def chat_agent(
             "approve"}]}`, or "edit" and an `edited_action`, "reject" or "respond" and a `message`.
             "per_call" asks for each call as it starts, while calls without approval run; an answer is
             one decision. The formats are LangChain's.
+        approve_timeout: The time to wait for an approval, in seconds or as a timedelta; after that the
+            calls are rejected, and the model reads why. By default it waits as long as it takes.
         parallel_tools: Whether the calls of one message run at the same time, or in their order.
         on_tool_error: "return" sends an exception in a tool to the model, "raise" fails the agent. Or,
             as in LangGraph's `ToolNode`: one or several exception types to send to the model, a text to
@@ -543,6 +546,8 @@ def human(
     prompt: Any,
     *,
     response_schema: ResponseSchema = None,
+    timeout: AnswerTimeout = None,
+    default: Default = NO_DEFAULT,
     output_key: str | None = None,
     description: str = "",
     limits: Limits | None = None,
@@ -567,6 +572,10 @@ def human(
         response_schema: The schema of an answer: a type that pydantic knows, or a JSON schema;
             `resume` raises `InvalidAnswerError` for an answer that does not fit. By default any plain
             data is an answer.
+        timeout: The time to wait for an answer, in seconds or as a timedelta; by default, as long as it
+            takes. It counts from when the question is asked, also while no process runs.
+        default: The answer after that time; None is one. Without it the agent fails then, with
+            `QuestionTimeoutError`, and a resume asks again. It needs a timeout.
         output_key: The name of the value that stores the answer, as plain data.
         description: The purpose of the question, in one sentence for other agents.
         limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -22,6 +23,28 @@ JsonSchema: TypeAlias = dict[str, Any]
 
 ResponseSchema: TypeAlias = TypeForm[Any] | JsonSchema | None
 """A type that pydantic knows, such as a model or `Literal["yes", "no"]`; a JSON schema; or None."""
+
+
+Seconds = float | timedelta
+"""A duration: seconds, or a timedelta."""
+
+AnswerTimeout = Seconds | None
+"""How long a question waits for its answer; None for as long as it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoDefault:
+    """The type of `NO_DEFAULT`."""
+
+    def __repr__(self) -> str:
+        return "no default"
+
+
+NO_DEFAULT = NoDefault()
+"""The `default` of a question without one: None is a default."""
+
+Default: TypeAlias = object
+"""The answer after the deadline: data that has a JSON form and fits the schema."""
 
 
 def _shown_call(signal: "Exit | BreakLoop") -> str:
@@ -136,13 +159,20 @@ class Ask(ToolOutputMixin):
         value: The question: data that has a JSON form.
         response_schema: The schema of an answer: a type that pydantic knows, or a JSON schema;
             by default any plain data is an answer.
+        timeout: The time to wait for an answer, as in `human`, in seconds or as a timedelta.
+        default: The answer after that time; without one the agent fails with `QuestionTimeoutError`.
     """
 
     value: object
     response_schema: ResponseSchema = None
+    timeout: AnswerTimeout = None
+    default: Default = NO_DEFAULT
 
     def __repr__(self) -> str:
-        return f"Ask(value={shown(self.value)}, response_schema={shown(self.response_schema)})"
+        timeout = "" if self.timeout is None else f", timeout={shown(self.timeout)}"
+        default = "" if isinstance(self.default, NoDefault) else f", default={shown(self.default)}"
+        schema = shown(self.response_schema)
+        return f"Ask(value={shown(self.value)}, response_schema={schema}{timeout}{default})"
 
 
 @hints_options

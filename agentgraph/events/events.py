@@ -53,6 +53,16 @@ class InterruptData(TypedDict):
     agent_name: str
     value: Any
     response_schema: dict[str, Any] | None
+    deadline: NotRequired[float | None]
+
+
+@_keeps_further_keys
+class DefaultData(TypedDict):
+    """A default that became the answer; see `DefaultAnswer`."""
+
+    id: str
+    answer: Any
+    deadline: float
 
 
 @_keeps_further_keys
@@ -65,6 +75,7 @@ class ActionData(TypedDict):
     chosen: NotRequired[str | None]
     values: NotRequired[dict[str, Any] | None]
     interrupted: InterruptData | None
+    default: NotRequired[DefaultData | None]
     discarded: list[str]
     custom: Any
 
@@ -106,6 +117,7 @@ Kind = Literal[
     "chosen",
     "values",
     "interrupted",
+    "default",
     "discarded",
     "action",
     "error",
@@ -126,6 +138,8 @@ class Interrupt:
         value: The question, as plain data. For a tool call that needs approval it has the form of
             LangChain's human-in-the-loop middleware.
         response_schema: The JSON schema that an answer must fit, if there is one.
+        deadline: Until when an answer counts, in seconds since 1970; None if it waits as long as it
+            takes. It stays the same when a resume asks again under the same id.
     """
 
     id: str
@@ -133,6 +147,22 @@ class Interrupt:
     agent_name: str
     value: Any
     response_schema: dict[str, Any] | None = None
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultAnswer:
+    """The answer to a question whose deadline has passed: its `default`.
+
+    Attributes:
+        id: The id of the question.
+        answer: The default, as plain data.
+        deadline: When the time was over, in seconds since 1970.
+    """
+
+    id: str
+    answer: Any
+    deadline: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +195,7 @@ class Action:
             reducers: a deletion is `DELETE`, an `Overwrite` has its plain form. Names that start with
             "_" and names declared `LOCAL` are left out.
         interrupted: The question that the agent asked.
+        default: The default that became the answer to its question, because no person answered in time.
         discarded: The `id` or `step` values of earlier events that no longer count: output dropped by a
             retry, a fallback or a correction, events of a step that did not finish or of a losing
             branch, or a question that no longer needs an answer.
@@ -177,6 +208,7 @@ class Action:
     chosen: str | None = None
     values: Mapping[str, Any] | None = None
     interrupted: Interrupt | None = None
+    default: DefaultAnswer | None = None
     discarded: tuple[str, ...] = ()
     custom: Any = None
 
@@ -267,8 +299,8 @@ class AgentEvent:
         """The kind of the event, one of `Kind`.
 
         An output is a "message" or "custom". An action is an "exit", "break_loop", "transfer_to",
-        "chosen", "values", "interrupted", "discarded", or "action" if it is a custom one. A failure
-        is an "error".
+        "chosen", "values", "interrupted", "default", "discarded", or "action" if it is a custom one.
+        A failure is an "error".
         """
         if self.error is not None:
             return "error"
@@ -277,6 +309,8 @@ class AgentEvent:
         action = self.action or Action()
         if action.interrupted is not None:
             return "interrupted"
+        if action.default is not None:
+            return "default"
         if action.transfer_to is not None:
             return "transfer_to"
         if action.chosen is not None:
@@ -331,8 +365,9 @@ class AgentEvent:
             made["output"] = Output(**{**from_json({**output, "message": None}), "message": message})
         if action is not None:
             asked = action["interrupted"] and Interrupt(**action["interrupted"])
-            discarded = tuple(action["discarded"])
-            made["action"] = Action(**{**action, "interrupted": asked, "discarded": discarded})
+            default = action.get("default") and DefaultAnswer(**action["default"])
+            rest = {"default": default, "discarded": tuple(action["discarded"])}
+            made["action"] = Action(**{**action, "interrupted": asked, **rest})
         if (call := made.get("call")) is not None:
             made["call"] = EventCall(**call)
         return cls(**made)

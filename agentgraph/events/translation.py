@@ -37,15 +37,17 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.errors import SaverError
-from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
+from agentgraph.events.events import Action, AgentEvent, DefaultAnswer, Interrupt, Output
 from agentgraph.events.parts import PartReader, as_message, as_question
+from agentgraph.graph.deadlines import Substitute
 from agentgraph.graph.failures import Failure, add_concurrent_questions, concurrent_questions, failures
 from agentgraph.graph.internals import INTERRUPT
-from agentgraph.graph.lane_position import Question
+from agentgraph.graph.lane_position import Question, question_data
 from agentgraph.graph.stamps import (
     ANSWERED,
     GRAPH_AGENT,
     STAMP,
+    Deadline,
     Entry,
     EventOrder,
     Note,
@@ -434,7 +436,7 @@ class Translator:
 def question_note(asked: Any) -> Note:
     """Make the note of a LangGraph interrupt, without an address if the interrupt names no agent."""
     asker = asker_of(asked.response_schema)
-    data = Question(value=asked.value, response_schema=asker.schema)
+    data = question_data(asked.value, asker.schema, asker.deadline)
     return Note(asked.id, "interrupted", data, asker.address or "", asker.order)
 
 
@@ -473,6 +475,10 @@ def _note_field(tree: Tree, note: Note) -> dict[str, object]:
             return {"action": Action(transfer_to=note.data)}
         case "chosen":
             return {"action": Action(chosen=note.data)}
+        case "default":
+            late: Substitute = note.data
+            default = DefaultAnswer(late["id"], late["answer"], late["deadline"])
+            return {"action": Action(default=default)}
         case "values":
             return {"action": Action(values=note.data)}
     return {"action": Action(exit=note.kind == "exit", break_loop=note.kind == "break_loop")}
@@ -482,11 +488,14 @@ def question_of(tree: Tree, note: Note) -> Interrupt:
     """Make the question of a note, asked by the root if the note names no agent."""
     asked: Question = note.data
     at = note.address or root_address(tree)
+    deadline = asked.get("deadline")
     return Interrupt(
         id=note.id,
         address=at,
         agent_name=speaker_at(at),
-        **asked,
+        value=asked["value"],
+        response_schema=asked["response_schema"],
+        deadline=None if deadline is None else Deadline(*deadline).at,
     )
 
 

@@ -11,16 +11,27 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import BreakLoop, Exit, Signal
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.stamps import ANSWERED, note_of
+from agentgraph.graph.stamps import ANSWERED, Deadline, PlainDeadline, note_of
 from agentgraph.safe_repr import shown
 from agentgraph.tree.changes import Outline
 
 
 class Question(TypedDict):
-    """A question of a function agent, for its question node to ask."""
+    """A question: of a function agent, for its question node to ask, or the data of its event."""
 
     value: object
     response_schema: dict[str, object] | None
+    deadline: NotRequired[PlainDeadline]
+
+
+def question_data(
+    value: object, schema: dict[str, object] | None, deadline: Deadline | None
+) -> Question:
+    """Return a question; one without a deadline has no field for it."""
+    question = Question(value=value, response_schema=schema)
+    if deadline is not None:
+        question["deadline"] = [*deadline]
+    return question
 
 
 class Progress(TypedDict, total=False):

@@ -351,6 +351,26 @@ _MARK = "agentgraph "
 """The beginning of such a remark."""
 
 
+PlainDeadline = list[Any]
+"""A deadline as plain data: the fields of `Deadline` in their order."""
+
+
+class Deadline(NamedTuple):
+    """The deadline of a question.
+
+    Attributes:
+        timeout: How long the question waits, in seconds.
+        at: Until when, in seconds since 1970; None before it is asked.
+        default: The answer after that, as the only item; empty without one.
+        is_decision: Whether the default is one that LangChain's middleware reads.
+    """
+
+    timeout: float
+    at: float | None = None
+    default: Sequence[object] = ()
+    is_decision: bool = False
+
+
 class Asker(NamedTuple):
     """The asker of a question, and when, as its JSON schema says.
 
@@ -359,33 +379,42 @@ class Asker(NamedTuple):
         call: The number of the tool call that asks, else 0.
         order: When it was asked; None if it was not emitted.
         schema: The schema itself; None without one.
+        deadline: Its deadline; None without one.
     """
 
     address: str | None = None
     call: int = 0
     order: EventOrder | None = None
     schema: dict[str, object] | None = None
+    deadline: Deadline | None = None
 
 
 def addressed(
     schema: dict[str, object] | None,
-    address: str,
+    address: str | None,
     call: int | None = None,
     order: EventOrder | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[str, object]:
-    """Return a JSON schema that also holds who asks, and when.
+    """Return a JSON schema that also holds who asks, when, and until when.
 
     >>> addressed({"type": "string"}, "s/boss", call=1)
     {'type': 'string', '$comment': 'agentgraph {"stamp": ["s/boss"], "call": 1}'}
 
     Args:
         schema: The schema.
-        address: The address of the agent that asks.
+        address: The address of the agent that asks; None if that is added later.
         call: The number of the tool call that asks, if one does.
         order: When it is asked.
+        deadline: Until when it waits.
     """
     own = asker_of(schema).schema or {}
-    remark = {"stamp": [address, *(order or ())], "call": call, "comment": own.get(_COMMENT)}
+    remark = {
+        "stamp": [address, *(order or ())],
+        "call": call,
+        "comment": own.get(_COMMENT),
+        "deadline": deadline and [*deadline],
+    }
     text = json.dumps({key: value for key, value in remark.items() if value is not None})
     return {**own, _COMMENT: _MARK + text}
 
@@ -402,5 +431,6 @@ def asker_of(schema: object) -> Asker:
             if "comment" in remark:
                 user_schema[_COMMENT] = remark["comment"]
             when = EventOrder(*order) if order else None
-            return Asker(address, int(remark.get("call", 0)), when, user_schema or None)
+            until = Deadline(*remark["deadline"]) if "deadline" in remark else None
+            return Asker(address, int(remark.get("call", 0)), when, user_schema or None, until)
     return Asker(schema=own or None)

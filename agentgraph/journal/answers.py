@@ -11,6 +11,7 @@ from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
 from agentgraph.graph.copied_values import detached
+from agentgraph.graph.deadlines import substitute_in
 from agentgraph.graph.failures import is_within
 from agentgraph.graph.limit_answers import limit_question_in
 from agentgraph.graph.read_back import UnsavableError, read_back
@@ -18,6 +19,7 @@ from agentgraph.graph.unstamped import StampedInput
 from agentgraph.graph.values import check_mapping
 from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.lines import known
+from agentgraph.journal.overdue import overdue, substitutes, too_late
 from agentgraph.journal.pending import pending_questions
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
@@ -85,8 +87,12 @@ async def resumption(
     check_mapping(values)
     values = detached(dict(values or {}))
     thread_id, saved = saver.thread_id, await opened(saver, known(saver, head))
-    questions, answered, asked = await pending_questions(saver, saved)
-    named = answers_by_id(saver, questions, answers)
+    questions, answered, asked = waiting = await pending_questions(saver, saved)
+    try:
+        named = answers_by_id(saver, questions, answers)
+    except UnknownInterruptError as error:
+        raise await too_late(saver, waiting, answers) or error from None
+    named |= substitutes(thread_id, overdue(waiting), named)
     values = saver.saved_values(values)
     if values and (begun := saved.turn_input) is not None:
         return StampedInput({**begun, "values": [*begun["values"], values]})
@@ -275,7 +281,7 @@ def _fitting(thread_id: str, question: Interrupt, answer: object) -> object:
         data = plain(answer)
         if schema is None or answer_fault(schema, data):
             data = from_word(data, question.value)
-        fault = answer_fault(schema, data)
+        fault = answer_fault(schema, data) if substitute_in(data) is None else "its form is reserved"
     except (AgentGraphError, RecursionError, UnicodeError):
         fault = "it has no JSON form"
     if not fault:

@@ -134,6 +134,13 @@ class Continuation(NamedTuple):
     ends: Sequence[Position] = ()
     rewound: Saved | None = None
 
+    @property
+    def deadlines(self) -> dict[str, float]:
+        """The deadlines of the step's questions, by their ids."""
+        actions = (each.action for each in (self.questions or {}).values())
+        asked = [each.interrupted for each in actions if each and each.interrupted]
+        return {each.id: each.deadline for each in asked if each.deadline is not None}
+
 
 class Replay(NamedTuple):
     """The events that a resumed run discards and replays.

@@ -139,7 +139,10 @@ async def _questions_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQ
     """
     position = position_in(saver.tree, origin)
     tasks = (await saver.state()).tasks
-    questions = (await _questions(saver, origin)).questions
+    again = (await _questions(saver, origin)).questions
+    questions = [
+        replace(each, deadline=None) for each in again
+    ]  # it counts from when it is asked again
     if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
         return PendingQuestions([])
     place = saver.tree.by_node[str(position["next"])]

@@ -34,6 +34,7 @@ from langgraph.types import Interrupt
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from agentgraph.graph.deadlines import Substitute
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.lane_position import Position, Question, SavedAnswer
 from agentgraph.graph.nodes.each import Items
@@ -245,6 +246,7 @@ DATA: Mapping[str, Any] = {
     "values": dict[str, Any] | list[list[Any]],
     "interrupted": Question,
     "discarded": list[str],
+    "default": Substitute,
     "error": str,
     ANSWERED: SavedAnswer,
     RESUMED: list[str] | dict[str, str],

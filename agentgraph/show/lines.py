@@ -82,6 +82,9 @@ def event_text(event: AgentEvent) -> str:
         case "interrupted":
             question = event.action and event.action.interrupted
             return f"[asks] {question.value if question else ''}"
+        case "default":
+            answer = event.action.default.answer if event.action and event.action.default else None
+            return f"[default] {answer if isinstance(answer, str) else as_json(answer)}"
         case "error":
             return f"[error] {event.error}"
         case "transfer_to":

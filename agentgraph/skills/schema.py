@@ -45,7 +45,16 @@ from agentgraph.agents.budgets import PolicyWord
 from agentgraph.agents.builders import agent_tool, chat_agent, step
 from agentgraph.agents.context import Context
 from agentgraph.agents.limits import Limits
-from agentgraph.agents.signals import SKIP, BreakLoop, Exit, JsonSchema, ResponseSchema
+from agentgraph.agents.signals import (
+    NO_DEFAULT,
+    SKIP,
+    AnswerTimeout,
+    BreakLoop,
+    Default,
+    Exit,
+    JsonSchema,
+    ResponseSchema,
+)
 from agentgraph.safe_repr import shown
 from agentgraph.skills.kinds import Builder, FileKind, builder_of
 from agentgraph.skills.references import Registry, fault_error
@@ -274,6 +283,8 @@ FORMS: dict[object, object] = {
     agents.Retry: Retry | None,
     agents.Timeout: Seconds | None,
     ToolTimeout: Seconds | dict[str, Seconds] | None,
+    AnswerTimeout: Seconds | None,
+    Default: Any,
 }
 """The form in a file for each type of a builder's parameter.
 
@@ -293,6 +304,7 @@ ABOUT: dict[object, str] = {
     agents.Enabled: "Whether the model may call the tool: true, false, or the name of a value.",
     ResponseSchema: "The JSON schema that an answer must fit.",
     agents.Retry: "The maximum number of attempts.",
+    AnswerTimeout: "The seconds to wait for the answer; by default, as long as it takes.",
     agents.Timeout: "The maximum time in seconds; only async runs can stop the agent.",
 }
 """The description of a field, by name or type, if its builder takes more than a file can express."""
@@ -323,7 +335,7 @@ def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
         form = kind if get_origin(kind) is Literal else FORMS.get(kind)
         if form is not None:
             about = ABOUT.get(name) or ABOUT.get(kind, texts[name])
-            fields[name] = (form, Field(_default(one, name in asks), description=about))
+            fields[name] = (form, Field(description=about, **_default(one, name in asks)))
     holds_agents = any(one.annotation in _HOLDING_AGENTS for one in parameters.values())
     if holds_agents and "model" not in fields:
         about = "The model of all agents inside without their own."
@@ -338,12 +350,15 @@ def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
     return made
 
 
-def _default(parameter: Parameter, is_inherited: bool) -> object:
+def _default(parameter: Parameter, is_inherited: bool) -> dict[str, Any]:
+    """Return how a field says what it is by default; what a file cannot say has no text."""
     if is_inherited:
-        return None
+        return {"default": None}
     if parameter.default is Parameter.empty:
-        return ...
-    return [] if parameter.default == () else parameter.default
+        return {}
+    if parameter.default is NO_DEFAULT:
+        return {"default_factory": lambda: NO_DEFAULT}
+    return {"default": [] if parameter.default == () else parameter.default}
 
 
 def _argument_texts(builder: Builder) -> dict[str, str]:

@@ -10,6 +10,7 @@ from langgraph.types import Command
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.deadlines import DEADLINES
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import SAVER
@@ -230,7 +231,7 @@ class Engine:
             await _check_known(thread, self.reducers, back.values)
         prepared = await checked_read(new_line, thread, back)
         saver = self._guarded(thread)
-        self._options(thread.thread_id, how, saver, (0, ()))  # rejected before anything is written
+        self._options(thread.thread_id, how, saver, (0, ()), {})  # rejected before anything is written
 
         async def enter(execution: Execution) -> None:
             await commit(thread, prepared.copies, prepared.states)
@@ -279,14 +280,19 @@ class Engine:
         mode: Mode,
     ) -> object:
         stream = self.graph.stream if mode == "sync" else self.graph.astream
-        options = self._options(execution.thread_id, how, saver, on.before)
+        options = self._options(execution.thread_id, how, saver, on.before, on.deadlines)
         execution.metadata = options["config"].get("metadata") or {}
         execution.has_threads = len(options["stream_mode"]) > 1 or options["subgraphs"]
         execution.run_id = options["config"].get("run_id")
         return stream(graph_input, control=execution.control, **options)
 
     def _options(
-        self, thread_id: str, how: RunOptions, saver: GuardedSaver, before: Before
+        self,
+        thread_id: str,
+        how: RunOptions,
+        saver: GuardedSaver,
+        before: Before,
+        deadlines: Mapping[str, float],
     ) -> dict[str, Any]:
         """Return the options of LangGraph's stream: each step is saved before the next one starts.
 
@@ -299,7 +305,7 @@ class Engine:
             *["messages"] * how.stream,
             *["tasks"] * (how.on_part is not None),
         ]
-        further = {SAVER: saver, EMITTED_BEFORE: before}
+        further = {SAVER: saver, EMITTED_BEFORE: before, DEADLINES: {**deadlines}}
         if how.limits is not None:
             further[LIMITS] = check_limits(how.limits)
         context, schema = how.context, self.graph.context_schema

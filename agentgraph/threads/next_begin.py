@@ -2,7 +2,8 @@
 
     the turn                          its next run
     has not begun                     begins it, if the turn before has ended
-    waits for answers                 resumes it with those that are passed for open questions
+    waits for answers                 resumes it with those that are passed for open questions, or if a
+                                      deadline has passed
     was stopped by a person           none
     was stopped otherwise, or failed  resumes it; none if the caller waited for the run before
     has ended                         none
@@ -26,7 +27,8 @@ from agentgraph.journal.answers import UNANSWERED, answers_by_id, names_of
 from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.lines import RootLine, known
-from agentgraph.journal.pending import pending_at
+from agentgraph.journal.overdue import decided_late, overdue
+from agentgraph.journal.pending import pending_at, pending_questions
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at, stop_reason_at
@@ -88,7 +90,8 @@ async def next_begin(saver: ThreadSaver, wanted: Advance) -> NewTurn | Resume | 
 
 async def _resumed(saver: ThreadSaver, head: Saved, roots: RootLine, wanted: Advance) -> Resume | None:
     """Return how the last turn of a thread is resumed; None if it is not."""
-    questions = await pending_at(saver, await opened(saver, head))
+    waiting = await pending_questions(saver, await opened(saver, head))
+    questions, is_due = waiting.questions, bool(overdue(waiting))
     answers: Mapping[str, object] = {}
     if wanted.answers:
         turn = await last_turn(saver, roots)
@@ -97,7 +100,7 @@ async def _resumed(saver: ThreadSaver, head: Saved, roots: RootLine, wanted: Adv
         case "done":
             return None
         case "paused":
-            return Resume(answers) if answers else None
+            return Resume(answers or UNANSWERED) if answers or is_due else None
         case _ if wanted.has_waited or stop_reason_at(head) is not None:
             return None
     return Resume(answers or UNANSWERED)
@@ -213,6 +216,9 @@ def _still_open(
         elif own not in answered:
             raise _unknown(saver, key, "waits no more; the turn has continued without an answer")
         elif answered[own] and answered[own] != _digest(saver, asked.get(own), answer):
+            late = decided_late(turn) if turn else {}
+            if own in late:
+                raise late[own].error(saver.thread_id)
             raise _unknown(saver, key, "was answered otherwise; the first answer counts")
     return found
 

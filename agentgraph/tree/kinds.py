@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from agentgraph.agents.agents import HumanAgent, ParallelAgent, SequentialAgent
+from agentgraph.agents.deadlines import deadline_faults
 from agentgraph.agents.kinds import PlaceKind
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.schemas import schema_fault
@@ -54,6 +55,7 @@ def rules_of(kind: PlaceKind) -> Rules:  # noqa: C901 (a row for each kind)
 def _human_faults(agent: HumanAgent, _: Around) -> Iterator[str]:
     if fault := schema_fault(agent.response_schema):
         yield fault
+    yield from deadline_faults(agent.timeout, agent.default, agent.response_schema)
 
 
 def _parallel_faults(agent: ParallelAgent, around: Around) -> Iterator[str]:

@@ -429,7 +429,8 @@ class Tree:
     @cached_property
     def timed(self) -> tuple[Place, ...]:
         """The places with a timeout, which need an async run."""
-        timed = (place for place in self.places if hasattr(place.agent, "timeout"))
+        stops = [place for place in self.places if not place.kind.asks]  # a question just waits
+        timed = (place for place in stops if hasattr(place.agent, "timeout"))
         return tuple(place for place in timed if place.policy("timeout"))
 
     @cached_property

@@ -109,6 +109,7 @@ def test_a_question_in_json_has_all_that_an_answer_needs() -> None:
         "agent_name": "boss",
         "value": {"text": "Print\nit?", "draft": ["größe", None]},
         "response_schema": {"type": "boolean"},
+        "deadline": None,
     }
 
 

@@ -22,6 +22,7 @@ TURNS = "test_types_kept: test_declared_types_hold_over_a_question_a_turn_a_rewi
 PLAIN = "test_types_kept: test_undeclared_containers_are_plain_at_once"
 ITEMS = "test_types_kept: test_an_item_of_an_each_keeps_its_containers"
 ANSWERS = "test_saved_types: test_an_answer_has_one_type"
+DEFAULTS = "test_saved_types: test_a_default_has_one_type"
 MESSAGES = "test_saved_types: test_messages_are_the_same_live_and_replayed"
 TOOLS = "test_unsavable: test_what_a_tool_gives_is_refused_and_the_tool_does_not_run_again"
 RUNS = "test_saved_types: test_a_reply_has_one_type_over_a_question"
@@ -45,6 +46,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "Edits": "beginning replaced added",
         "Beginning": "upto head",
     },
+    DEFAULTS: {"Question": "deadline", "Substitute": "answer"},
     ANSWERS: {
         "Position": "answer answered ask",
         "LaneResult": "answered",
@@ -110,6 +112,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "TurnData": "turn message digest",
         "TurnOutcome": "answers",
         "SavedQuestions": "task ids",
+        "Substitute": "kind id deadline",
         "QuestionRecord": "questions_of",
         "UnsavedCall": "number",
         "StateCopy": "namespace of id parent parents",

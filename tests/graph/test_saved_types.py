@@ -1,5 +1,6 @@
 """What crosses a saver beside the values of a run has one type on both sides of a question, too."""
 
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -92,6 +93,23 @@ def test_an_answer_has_one_type(threads: Threads) -> None:
     for _ in range(2):
         threads.call(tree, "invoke", thread_id="t", answers=[given])
     assert same(read, [[{"at": [1, [2]]}]] * 2)
+
+
+def test_a_default_has_one_type(threads: Threads) -> None:
+    read: list[Any] = []
+
+    def ask(ctx: Any) -> Any:
+        read.extend([ctx.answer] if ctx.answered else [])
+        return "Done." if ctx.answered else ag.Ask("?", timeout=0.01, default={"at": (1, (2,))})
+
+    tree = ag.function_agent("f", ask)
+    threads.call(tree, "invoke", "Go.", thread_id="t")
+    time.sleep(0.02)
+    done = threads.call(tree, "invoke", thread_id="t")
+    assert same(read, [{"at": [1, [2]]}])
+    events = [*done.events, *threads.call(tree, "events", "t")]
+    defaults = [each.action.default for each in events if each.kind == "default"]
+    assert same([each.answer for each in defaults], [{"at": [1, [2]]}] * 2)
 
 
 def test_a_reply_has_one_type_over_a_question(threads: Threads) -> None:

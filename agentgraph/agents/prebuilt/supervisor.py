@@ -27,6 +27,7 @@ from agentgraph.agents.entries import Entry
 from agentgraph.agents.functions import Asks, is_hook, takes_two
 from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.limits import Limits, word_faults
+from agentgraph.agents.signals import AnswerTimeout
 from agentgraph.agents.tool_results import FORWARD, TRANSFERRED, Answer
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def supervisor(
     exit_tool: bool = False,
     approve: Approval = (),
     interrupt_mode: Literal["batched", "per_call"] = "batched",
+    approve_timeout: AnswerTimeout = None,
     on_tool_error: OnToolError = "return",
     retry: Retry = None,
     timeout: Timeout = None,

@@ -40,6 +40,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import BaseTool
+from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from pydantic import TypeAdapter
@@ -50,13 +51,16 @@ from agentgraph.agents.budgets import Summarized, checked
 from agentgraph.agents.functions import is_awaitable, raise_unawaitable
 from agentgraph.agents.middleware import APPROVE, DECISIONS, SUMMARY
 from agentgraph.agents.schemas import plain, references, schema_fault
+from agentgraph.agents.signals import JsonSchema
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.calls import last_reply
 from agentgraph.graph.chat.flattened import asking_by
 from agentgraph.graph.chat.models import core_of
+from agentgraph.graph.deadlines import approval_deadline
 from agentgraph.graph.named_models import model_named
 from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.reporter import ask_until_it_fits
+from agentgraph.graph.stamps import addressed
 from agentgraph.graph.sync_async import arun_calls
 from agentgraph.safe_repr import shown
 
@@ -99,7 +103,7 @@ class Approval(HumanInTheLoopMiddleware):
             chosen = _Ask(agent.name, "approve", approve, lambda request: (request.tool_call,))
             rule = InterruptOnConfig(allowed_decisions=[*DECISIONS], when=chosen)
             self._rules, self.interrupt_on = _OfEveryTool(rule), _OfEveryTool(_once(rule))
-        self._tools = tools
+        self._tools, self._timeout = tools, agent.approve_timeout
         self._ask_and_decide = asking_by(HumanInTheLoopMiddleware.after_model, self._ask)
 
     @property
@@ -124,11 +128,18 @@ class Approval(HumanInTheLoopMiddleware):
         with _answering() as answers:
             return await arun_calls(answers.run(partial(self.after_model, state, runtime)))
 
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
+    ) -> Any:
+        """Ask about one call."""
+        with self._until_deadline(request):
+            return super().wrap_tool_call(request, handler)
+
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Ask about one call; await what the functions of the rules return."""
-        with _answering() as answers:
+        with _answering() as answers, self._until_deadline(request):
             while True:
                 try:
                     return await super().awrap_tool_call(request, handler)
@@ -152,7 +163,23 @@ class Approval(HumanInTheLoopMiddleware):
         return Chosen(message=message.id, calls=ids, is_next=is_next)
 
     def _ask(self, request: object) -> object:
-        return ask_until_it_fits(plain(request), answer_schema(request, self._tools))
+        schema = self._timed(request, answer_schema(request, self._tools))
+        return ask_until_it_fits(plain(request), schema)
+
+    @contextmanager
+    def _until_deadline(self, request: ToolCallRequest) -> Iterator[None]:
+        """Add the deadline to the question about a call."""
+        try:
+            yield
+        except GraphInterrupt as paused:
+            for asked in paused.args[0]:
+                if _is_about(asked.value, request.tool_call["id"]):
+                    asked.response_schema = self._timed(asked.value, asked.response_schema)
+            raise
+
+    def _timed(self, request: object, schema: JsonSchema | None) -> JsonSchema | None:
+        deadline = approval_deadline(self._timeout, request)
+        return schema if deadline is None else addressed(schema, None, deadline=deadline)
 
 
 _ANSWERS: ContextVar[Answers | None] = ContextVar("approval_answers", default=None)
@@ -267,6 +294,14 @@ def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, object] 
     ]
     in_order = {"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)}
     return {**_object({"decisions": in_order}), "$defs": defs}
+
+
+def _is_about(asked: object, call: object) -> bool:
+    """Return whether a question is the one for the approval of a single call."""
+    match asked:
+        case {"type": "tool_approval", "tool_call_id": str(call_id)}:
+            return call_id == call
+    return False
 
 
 def _is_request(value: object) -> bool:

@@ -33,10 +33,11 @@ from agentgraph.agents.schemas import plain
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
-from agentgraph.graph.lane_position import Question
+from agentgraph.graph.lane_position import question_data
 from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import (
     STAMP,
+    Deadline,
     Entry,
     EventCall,
     EventOrder,
@@ -198,10 +199,15 @@ class Emitter:
         self._is_over = True
         return [note.plain() for note in self.notes] if self.notes else []
 
-    def emit_question(self, question_id: str, value: object, schema: dict[str, object] | None) -> Note:
+    def emit_question(
+        self,
+        question_id: str,
+        value: object,
+        schema: dict[str, object] | None,
+        deadline: Deadline | None,
+    ) -> Note:
         """Emit a question at once, and return its note."""
-        question = Question(value=value, response_schema=schema)
-        self.add_note("interrupted", question, note_id=question_id)
+        self.add_note("interrupted", question_data(value, schema, deadline), note_id=question_id)
         self.flush()
         return self.notes[-1]
 

@@ -6,6 +6,7 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.agents import is_agent
+from agentgraph.agents.deadlines import deadline_faults
 from agentgraph.agents.habits.values import instead_of, is_short_message
 from agentgraph.agents.schemas import json_schema, schema_fault
 from agentgraph.agents.signals import (
@@ -19,7 +20,8 @@ from agentgraph.agents.signals import (
     TransferTo,
 )
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.lane_position import Question, details_of
+from agentgraph.graph.deadlines import deadline_of
+from agentgraph.graph.lane_position import Question, details_of, question_data
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.function_chunks import Chunks
 from agentgraph.graph.nodes.replies import Replies, stream_handlers
@@ -192,7 +194,10 @@ def known_target(activation: Activation, target: Any) -> str:
 def _question(activation: Activation, ask: Ask) -> Question:
     if fault := schema_fault(ask.response_schema):
         raise InvalidOutputError(f"{activation.address}: {fault}")
+    for fault in deadline_faults(ask.timeout, ask.default, ask.response_schema):
+        raise InvalidOutputError(f"{activation.address}: Ask(...): {fault}")
     value = activation.output.plain("the question", ask.value)
-    question = Question(value=value, response_schema=json_schema(ask.response_schema))
+    deadline = deadline_of(ask.timeout, ask.default)
+    question = question_data(value, json_schema(ask.response_schema), deadline)
     saved: Question = activation.output.saved("the question", question)
     return saved

@@ -22,8 +22,9 @@ from agentgraph.agents.middleware import Mode
 from agentgraph.agents.schemas import json_schema
 from agentgraph.agents.templates import fill
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.deadlines import deadline_of
 from agentgraph.graph.history import unchanged
-from agentgraph.graph.lane_position import Question
+from agentgraph.graph.lane_position import question_data
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import stored_update
 from agentgraph.graph.nodes.context import NodeContext
@@ -194,6 +195,7 @@ class HumanNode(LeafNode):
         super().__init__(node_context)
         self.agent = cast(HumanAgent, node_context.place.agent)
         self.response_schema = json_schema(self.agent.response_schema)
+        self.deadline = deadline_of(self.agent.timeout, self.agent.default)
 
     def run(self, activation: Activation) -> None:
         """Ask the prompt, filled from the values."""
@@ -203,7 +205,7 @@ class HumanNode(LeafNode):
             if isinstance(prompt, str)
             else activation.output.plain("the prompt", prompt)
         )
-        answer = ask(Question(value=asked, response_schema=self.response_schema), activation.address)
+        answer = ask(question_data(asked, self.response_schema, self.deadline), activation)
         activation.output.emit_message(HumanMessage(_text(answer)))
         if self.agent.output_key:
             activation.output.set_values({self.agent.output_key: answer})
@@ -213,7 +215,7 @@ class QuestionNode(LeafNode):
     """Asks the question of a function agent, and passes the answer back to it."""
 
     def __init__(self, node_context: NodeContext) -> None:
-        super().__init__(node_context)
+        super().__init__(node_context, retry=node_context.place.policy("retry"))
         self.name = node_context.place.nodes.question
 
     def run(self, activation: Activation) -> None:
@@ -222,7 +224,7 @@ class QuestionNode(LeafNode):
             raise AgentGraphError(
                 f"{activation.address}: no question to ask; go to {self.node_context.place.node!r}"
             )
-        answer = ask(activation.asked, activation.address)
+        answer = ask(activation.asked, activation)
         asked = activation.view.asked
         activation.continue_at(self.node_context.place.node, answer=[answer], asked=asked)
         if calls := activation.view.position.get("calls"):

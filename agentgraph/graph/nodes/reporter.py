@@ -12,7 +12,8 @@ from langgraph.types import Command, Interrupt, interrupt
 
 from agentgraph.agents.schemas import answer_fault, checkable
 from agentgraph.agents.signals import JsonSchema
-from agentgraph.errors import InvalidOutputError
+from agentgraph.errors import InvalidOutputError, QuestionTimeoutError
+from agentgraph.graph.deadlines import begun, shown_time, substitute_in, take_timeout
 from agentgraph.graph.failures import concurrent_questions, is_within, mark_boundary, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.lane_position import Question
@@ -20,7 +21,7 @@ from agentgraph.graph.nodes.activation import Activation, TreeExit
 from agentgraph.graph.nodes.activation_log import ACTIVATIONS
 from agentgraph.graph.nodes.calling import Contained, is_cancelled
 from agentgraph.graph.nodes.emitter import Emitter
-from agentgraph.graph.stamps import addressed, asker_of
+from agentgraph.graph.stamps import Deadline, addressed, asker_of
 
 
 class Reporter(Contained):
@@ -97,13 +98,15 @@ class Reporter(Contained):
         """Write the address into a question, and emit it unless a tool call asks it."""
         is_ours = self._asks(asked)
         asker = asker_of(asked.response_schema if is_ours else checkable(asked.response_schema))
-        schema, number, order = asker.schema, self._call, None
+        schema, number, order, deadline = asker.schema, self._call, None, asker.deadline
+        if deadline is not None:
+            deadline = begun(deadline, asked.id, self._activation.node_config)
         if self._call is None:
             number = self._activation.asked_after
-            order = self._emitter.emit_question(asked.id, asked.value, schema).order
+            order = self._emitter.emit_question(asked.id, asked.value, schema, deadline).order
         if is_ours:
             number = asker.call
-        asked.response_schema = addressed(schema, self._address, number, order)
+        asked.response_schema = addressed(schema, self._address, number, order, deadline)
 
     def _asks(self, asked: Interrupt) -> bool:
         """Return whether a question has the address of the activation, or of one in a lane of it."""
@@ -148,14 +151,33 @@ class Reporter(Contained):
         )
 
 
-def ask(question: Question, address: str) -> object:
-    """Ask a question of the activation at an address until the answer fits, and return the answer."""
-    return ask_until_it_fits(question["value"], addressed(question["response_schema"], address))
+def ask(question: Question, activation: Activation) -> object:
+    """Ask a question of an activation until the answer fits, and return the answer.
+
+    Raises:
+        QuestionTimeoutError: Its deadline has passed, and it has no default.
+    """
+    schema, value = question["response_schema"], question["value"]
+    if "deadline" not in question:
+        return ask_until_it_fits(value, addressed(schema, activation.address))
+    deadline = Deadline(*question["deadline"])
+    own_schema = addressed(schema, activation.address, deadline=deadline)
+    while True:
+        answer = ask_until_it_fits(value, own_schema)
+        if (late := substitute_in(answer)) is None:
+            return answer
+        if late["kind"] == "default":
+            activation.output.emitter.add_note("default", late)
+            activation.output.emitter.flush()
+            return late["answer"]
+        if take_timeout(late, activation.config):
+            at = late["deadline"]
+            raise QuestionTimeoutError(activation.address, deadline.timeout, at, shown_time(at))
 
 
 def ask_until_it_fits(value: object, schema: JsonSchema | None) -> object:
     """Ask a person again and again until the answer fits a JSON schema, and return the answer."""
     while True:
         answer = interrupt(value, response_schema=schema)
-        if answer_fault(asker_of(schema).schema, answer) is None:
+        if substitute_in(answer) or answer_fault(asker_of(schema).schema, answer) is None:
             return answer

@@ -21,6 +21,7 @@ from agentgraph.agents.agents import (
     is_agent,
 )
 from agentgraph.agents.budgets import Summarized
+from agentgraph.agents.deadlines import timeout_fault
 from agentgraph.agents.functions import gives_one_value, is_async, is_hook
 from agentgraph.agents.langchain_values import is_tool
 from agentgraph.agents.limits import limit_faults, word_faults
@@ -125,6 +126,24 @@ def _approval_faults(agent: ChatAgent) -> Iterator[str]:
             yield f"approve[{shown(name)}] {fault}"
     if rules and _has_kind(agent, _ASKS):
         yield f"it has both approve= and a {_ASKS}, which would ask twice; leave one out"
+    yield from _approve_timeout_faults(agent)
+
+
+def _approve_timeout_faults(agent: ChatAgent) -> Iterator[str]:
+    timeout, rules = agent.approve_timeout, agent.approve
+    if timeout is None:
+        return
+    if fault := timeout_fault(timeout, "approve_timeout"):
+        yield fault
+    if not rules:
+        yield f"approve_timeout={shown(timeout)} needs approve=, the calls that a person must approve"
+    for name, rule in rules.items() if isinstance(rules, Mapping) else ():
+        allowed = rule.get("allowed_decisions") if isinstance(rule, Mapping) else DECISIONS
+        if isinstance(allowed, list | tuple) and "reject" not in allowed:
+            yield (
+                f"approve_timeout={shown(timeout)} rejects calls, which approve[{shown(name)}] does "
+                "not allow; add 'reject' to its allowed_decisions"
+            )
 
 
 def _summary_faults(agent: ChatAgent) -> Iterator[str]:

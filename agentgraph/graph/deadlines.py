@@ -1,0 +1,127 @@
+"""Deadlines of questions: their times, and the substitutes for answers that come too late.
+
+A run never waits for a clock. The run that comes after a deadline decides by one look at the clock,
+and saves a substitute where it saves answers: the default, or the failure of the agent. So a kill after
+that changes nothing, and an answer that was saved before the deadline counts, however late it is taken.
+
+LangGraph returns the saved answers of a task in order, each time that the task runs. The failure is one
+of them, so it would be raised in each later run too. It is marked as raised in the write that saves the
+failure of the task; then the agent asks again, under the next id.
+"""
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal, NotRequired, cast
+
+from langchain_core.runnables import RunnableConfig
+from typing_extensions import TypedDict
+
+from agentgraph.agents.approvals import decided
+from agentgraph.agents.deadlines import seconds_of
+from agentgraph.agents.schemas import plain
+from agentgraph.agents.signals import AnswerTimeout, NoDefault
+from agentgraph.graph.internals import RESUME, SCRATCHPAD, SEND
+from agentgraph.graph.stamps import Deadline, now, seconds
+
+DEADLINES = "agentgraph_deadlines"
+"""The key in a config of the deadlines of a run's questions, by id: who asks again keeps its own."""
+_OURS = "$agentgraph"
+_REJECTED = "No decision was made before the deadline, so the call did not run."
+
+
+def deadline_of(timeout: AnswerTimeout, default: object) -> Deadline | None:
+    """Return the deadline of a question that is not asked yet; None without a timeout.
+
+    Args:
+        timeout: Its valid `timeout`.
+        default: Its valid `default`.
+    """
+    wait = seconds_of(timeout)
+    if wait is None:
+        return None
+    return Deadline(wait, None, () if isinstance(default, NoDefault) else [plain(default)])
+
+
+def approval_deadline(timeout: AnswerTimeout, asked: object) -> Deadline | None:
+    """Return the deadline of a question for approval, whose default rejects all calls."""
+    wait, reject = seconds_of(timeout), decided(["reject"], asked)
+    if wait is None or reject is None:
+        return None
+    for each in reject.get("decisions", [reject]):  # type: ignore[attr-defined]
+        each["message"] = _REJECTED
+    return Deadline(wait, None, [reject], is_decision=True)
+
+
+def begun(deadline: Deadline, question_id: str, config: RunnableConfig) -> Deadline:
+    """Return the deadline of a question that is asked now; one that is asked again keeps its own."""
+    if deadline.at is not None:
+        return deadline
+    known: MutableMapping[str, float] = config["configurable"].get(DEADLINES, {})
+    return deadline._replace(at=known.setdefault(question_id, seconds(now()) + deadline.timeout))
+
+
+def has_passed(deadline: Deadline | None, time: float) -> bool:
+    """Return whether a deadline has passed at a time, in seconds since 1970."""
+    return deadline is not None and deadline.at is not None and deadline.at <= time
+
+
+class Substitute(TypedDict):
+    """The substitute for the answer to a question whose deadline has passed."""
+
+    kind: Literal["default", "timeout", "raised"]
+    """Whether it is the default, or a failure of the agent, which was not raised yet or was."""
+    id: str
+    """The question."""
+    deadline: float
+    """The deadline, in seconds since 1970."""
+    answer: NotRequired[object]
+    """The default."""
+
+
+def substitute_of(question_id: str, deadline: Deadline) -> object:
+    """Return the substitute for the answer to a question whose deadline has passed."""
+    if deadline.is_decision:
+        return deadline.default[0]
+    late = Substitute(kind="timeout", id=question_id, deadline=deadline.at or 0)
+    if deadline.default:
+        late["kind"], late["answer"] = "default", deadline.default[0]
+    return {_OURS: late}
+
+
+def substitute_in(answer: object) -> Substitute | None:
+    """Return the substitute in the place of an answer; None for the answer of a person."""
+    late = answer.get(_OURS) if isinstance(answer, Mapping) else None
+    return cast(Substitute, late) if isinstance(late, dict) and "deadline" in late else None
+
+
+def plain_answer(answer: object) -> object:
+    """Return an answer as its agent gets it; None for a failure."""
+    late = substitute_in(answer)
+    return answer if late is None else late.get("answer")
+
+
+def take_timeout(late: Substitute, config: RunnableConfig) -> bool:
+    """Return whether a saved failure is to be raised now, and mark it as raised.
+
+    One with an answer after it was raised: the question was asked again in the same run.
+    """
+    answers: list[object] = config["configurable"][SCRATCHPAD].resume
+    is_due = late["kind"] == "timeout" and substitute_in(answers[-1]) == late
+    if is_due:
+        answers[-1] = {_OURS: {**late, "kind": "raised"}}
+    config["configurable"][SEND]([(RESUME, [*answers])])
+    return is_due
+
+
+def shown_time(time: float) -> str:
+    """Return a time in seconds since 1970 as a date and time in UTC.
+
+    >>> shown_time(1_800_000_000.5)
+    '2027-01-15 08:00:00 UTC'
+    """
+    return f"{datetime.fromtimestamp(int(time), UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def earliest(deadlines: Sequence[Deadline | None]) -> float | None:
+    """Return the earliest of several deadlines, in seconds since 1970; None without one."""
+    return min((each.at for each in deadlines if each and each.at is not None), default=None)
