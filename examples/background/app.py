@@ -25,11 +25,11 @@ def research(title: Title, request: str, ctx: ag.Context[Office]) -> str:
     return researcher
 
 
-def look(ctx: ag.Context[Office]) -> list[dict[str, Any]]:
+def look(ctx: ag.Context[Office]) -> list[dict[str, Any]] | str:
     """Look at the researchers whose end was not reported yet: status, last event, model calls."""
     office = ctx.context
     working = [call.answer for call in office.desk.thread(DESK).open_calls]
-    return [_seen(office.workers.thread(each)) for each in working]
+    return [_seen(office.workers.thread(each)) for each in working] or "No researcher is active."
 
 
 def _seen(thread: ag.Thread) -> dict[str, Any]:
@@ -108,4 +108,7 @@ def _typed() -> str:
 if __name__ == "__main__":
     given = arguments("a message to the desk")
     announce()
-    main("background.db", given)
+    try:
+        main("background.db", given)
+    except KeyboardInterrupt:
+        print("The researchers are stopped; the same command continues.")
