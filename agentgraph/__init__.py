@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from agentgraph.graph.stamps import EventCall
     from agentgraph.graph.values import DELETE
     from agentgraph.journal.late_calls import LateCall
+    from agentgraph.journal.pending import AnsweredQuestion
     from agentgraph.journal.savers.opening import postgres_saver
     from agentgraph.journal.savers.sqlite import async_sqlite_saver, sqlite_saver
     from agentgraph.journal.spent import Spent
@@ -125,6 +126,7 @@ __all__ = [
     "AgentEvent",
     "AgentGraphError",
     "AgentTool",
+    "AnsweredQuestion",
     "Ask",
     "Asked",
     "AsyncRun",
@@ -252,6 +254,7 @@ _LOADED_WHEN_USED = {
     "Action": "agentgraph.events.events",
     "ActivationReport": "agentgraph.reports.activations",
     "AgentEvent": "agentgraph.events.events",
+    "AnsweredQuestion": "agentgraph.journal.pending",
     "Asked": "agentgraph.reports.activation_calls",
     "AsyncRun": "agentgraph.threads.runs",
     "Attempt": "agentgraph.reports.activation_steps",

@@ -1,6 +1,5 @@
 """Answers to pending questions: checked, and made the input that resumes a thread."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +19,12 @@ from agentgraph.graph.values import check_mapping
 from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.lines import known
 from agentgraph.journal.overdue import overdue, substitutes, too_late
-from agentgraph.journal.pending import pending_questions
+from agentgraph.journal.pending import (
+    QUESTION_ID,
+    PendingQuestions,
+    may_be_bare,
+    pending_questions,
+)
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.safe_repr import as_json, nearest, shown
@@ -33,8 +37,6 @@ from agentgraph.tree.places import Tree
 
 _SHOWN = 200
 """The maximum length of a schema that an error shows."""
-_ID = re.compile("[0-9a-f]{32}")
-"""The ids of questions."""
 
 
 class _Unanswered:
@@ -65,10 +67,24 @@ class Resumption(NamedTuple):
         return Command(resume=rest, update=self.command.update) if rest or self.command.update else None
 
 
+class CheckedAnswers(NamedTuple):
+    """The questions of a thread, and answers to them.
+
+    Attributes:
+        waiting: The questions.
+        given: The answers of the caller, by the ids of their questions.
+        late: Substitutes for the answers to questions whose deadlines have passed, by their ids.
+    """
+
+    waiting: PendingQuestions
+    given: Mapping[str, object]
+    late: Mapping[str, object]
+
+
 async def resumption(
     saver: ThreadSaver, head: Saved | None, answers: object, values: Mapping[str, object] | None
 ) -> Resumption | Command[str] | StampedInput | None:
-    """Check answers, and return the input with which LangGraph resumes.
+    """Check answers, and return the input with which LangGraph resumes: with the stored answers, too.
 
     Values for a turn that has not begun are part of its input: they count after those that it has.
 
@@ -86,36 +102,55 @@ async def resumption(
     """
     check_mapping(values)
     values = detached(dict(values or {}))
-    thread_id, saved = saver.thread_id, await opened(saver, known(saver, head))
-    questions, answered, asked = waiting = await pending_questions(saver, saved)
-    try:
-        named = answers_by_id(saver, questions, answers)
-    except UnknownInterruptError as error:
-        raise await too_late(saver, waiting, answers) or error from None
-    named |= substitutes(thread_id, overdue(waiting), named)
+    saved = await opened(saver, known(saver, head))
+    waiting, given, late = await checked_answers(saver, saved, answers)
+    named = {**waiting.stored, **given, **late}
     values = saver.saved_values(values)
     if values and (begun := saved.turn_input) is not None:
         return StampedInput({**begun, "values": [*begun["values"], values]})
     update: dict[str, object] | None = {"values": values} if values else None
     if update and saved.next_node:  # at its node values may resolve a conflict
         update["position"] = {"settled": values}
-    if named and answered == "by new id":
+    if named and waiting.answered == "by new id":
         update = update or {"values": {}}  # LangGraph finds answers by id only after a write
-    elif named and answered != "by id":
-        (answer,) = named.values() if answered == "bare" else (None,)
-        if answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer))):
-            raise _edited_error(thread_id, questions)  # LangGraph would take it for something else
+    elif named and waiting.answered == "bare":
+        (answer,) = named.values()
         return Command(resume=answer, update=update)
     if not named:
         return Command(update=update) if update else None
     saves = {
-        key: asked[key].answered(saver.tree, answer)
+        key: waiting.asked[key].answered(saver.tree, answer)
         for key, answer in named.items()
-        if key in asked and limit_question_in(asked[key].schema) is None
+        if key in waiting.asked and limit_question_in(waiting.asked[key].schema) is None
     }
     return Resumption(
         Command(resume=named, update=update), {key: save for key, save in saves.items() if save}
     )
+
+
+async def checked_answers(saver: ThreadSaver, saved: Saved, answers: object) -> CheckedAnswers:
+    """Return the questions of a thread, and answers to those that wait.
+
+    Args:
+        saver: The thread.
+        saved: Its latest checkpoint.
+        answers: The answers.
+
+    Raises:
+        UnknownInterruptError: An answer to a question that is not pending, that is asked again, or
+            whose deadline has passed.
+        InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
+    """
+    waiting = await pending_questions(saver, saved)
+    try:
+        given = answers_by_id(saver, waiting.questions, answers)
+    except UnknownInterruptError as error:
+        raise await too_late(saver, waiting, answers) or error from None
+    late = substitutes(saver.thread_id, overdue(waiting), given)
+    is_bare = waiting.answered == "bare" and all(map(may_be_bare, given.values()))
+    if given and not is_bare and waiting.answered in ("bare", "anew"):
+        raise _edited_error(saver.thread_id, waiting.questions)  # LangGraph would misread them
+    return CheckedAnswers(waiting, given, late)
 
 
 def answers_by_id(
@@ -202,7 +237,7 @@ def _names_question(tree: Tree, key: object) -> bool:
     if not isinstance(key, str):
         return False
     is_below = "/" in key and is_within(key, tree.root.name)
-    return bool(is_below or _ID.fullmatch(key) or parse_address(tree, key))
+    return bool(is_below or QUESTION_ID.fullmatch(key) or parse_address(tree, key))
 
 
 def _fits(question: Interrupt, answer: object) -> bool:

@@ -47,13 +47,18 @@ class Overdue(NamedTuple):
 
 
 def overdue(waiting: PendingQuestions) -> dict[str, Overdue]:
-    """Return the questions whose deadlines have passed now, by id; none where they are asked again."""
-    time = seconds(now())
+    """Return the questions without answers whose deadlines have passed now, by id.
+
+    None where they are asked again.
+    """
+    time, answered = seconds(now()), waiting.stored
     found: dict[str, Overdue] = {}
     for key, question in waiting.asked.items():
         asker = asker_of(question.schema)
         deadline = asker.deadline
-        if deadline is not None and deadline.at is not None and deadline.at <= time:
+        if key in answered or deadline is None or deadline.at is None:
+            continue
+        if deadline.at <= time:
             found[key] = Overdue(asker.address or "", deadline)
     return found
 

@@ -1,7 +1,8 @@
 """The questions of a thread that wait for answers."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,7 @@ from agentgraph.graph.nodes.spending import LEAVE, Counts
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.task_ids import joined
 from agentgraph.journal.changed_trees import read_thread
+from agentgraph.journal.kept_answers import kept_answers
 from agentgraph.journal.lines import (
     before_edits,
     leading_checkpoints,
@@ -37,6 +39,9 @@ from agentgraph.tree.addresses import (
     places_to,
 )
 from agentgraph.tree.places import Place, Tree
+
+QUESTION_ID = re.compile("[0-9a-f]{32}")
+"""The ids of questions."""
 
 
 class OpenQuestion(NamedTuple):
@@ -75,20 +80,42 @@ class OpenQuestion(NamedTuple):
         return self.saved.config, self.task, RESUME, [*self.answers, answer], path
 
 
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestion:
+    """A question with an answer that no run has taken yet: the next `resume` or `advance` does.
+
+    Attributes:
+        question: The question.
+        answer: The answer, as plain data.
+    """
+
+    question: Interrupt
+    answer: Any
+
+
 class PendingQuestions(NamedTuple):
     """The questions of a thread, and how they can be answered.
 
     Attributes:
-        questions: The questions, in the order of the tree.
+        questions: The questions that wait, in the order of the tree.
         answered: "by id". If an edit of the state makes their step start again: "by new id" for the
             question of the node itself, "bare" for the only question inside it, otherwise "anew", which
             means that they must be asked again first.
         asked: Where they were asked, by their ids, if they are answered "by id".
+        kept: The questions whose answers are stored, in the order of the tree.
+        origin: The root's checkpoint of the step that asked; None if nothing waits.
     """
 
     questions: list[Interrupt]
     answered: Literal["by id", "by new id", "bare", "anew"] = "by id"
     asked: Mapping[str, OpenQuestion] = MappingProxyType({})
+    kept: Sequence[AnsweredQuestion] = ()
+    origin: Saved | None = None
+
+    @property
+    def stored(self) -> Mapping[str, object]:
+        """The stored answers, by the ids of their questions."""
+        return {each.question.id: each.answer for each in self.kept}
 
 
 async def pending(saver: ThreadSaver) -> list[Interrupt]:
@@ -102,6 +129,13 @@ async def pending(saver: ThreadSaver) -> list[Interrupt]:
     return [] if saved is None else await pending_at(saver, saved)
 
 
+async def are_answered(saver: ThreadSaver) -> bool:
+    """Return whether all questions of a thread have answers, which no run has taken."""
+    saved = await read_thread(saver)
+    waiting = PendingQuestions([]) if saved is None else await pending_questions(saver, saved)
+    return bool(waiting.kept) and not waiting.questions
+
+
 async def pending_at(saver: ThreadSaver, saved: Saved) -> list[Interrupt]:
     """Return the questions that wait at the latest checkpoint of a thread, in the order of the tree."""
     return (await pending_questions(saver, saved)).questions
@@ -110,7 +144,32 @@ async def pending_at(saver: ThreadSaver, saved: Saved) -> list[Interrupt]:
 async def pending_questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
     """Return the questions that wait where a thread is, and how they can be answered."""
     _, origin = await before_edits(saver, saved)
-    return await (_questions if origin is saved else _questions_before_edits)(saver, origin)
+    waiting = await (_questions if origin is saved else _questions_before_edits)(saver, origin)
+    return _without_kept(waiting, origin) if waiting.questions else waiting
+
+
+def _without_kept(waiting: PendingQuestions, origin: Saved) -> PendingQuestions:
+    """Return questions without those whose answers are stored with the step that asked.
+
+    If an edit has changed the id of the only question, the stored answer is for that one.
+    """
+    stored = kept_answers(origin)
+    if stored and waiting.answered != "by id":
+        *_, answer = stored.values()
+        is_usable = waiting.answered == "by new id" or (
+            waiting.answered == "bare" and may_be_bare(answer)
+        )
+        stored = {waiting.questions[0].id: answer} if is_usable else {}
+    kept = [AnsweredQuestion(each, stored[each.id]) for each in waiting.questions if each.id in stored]
+    rest = [each for each in waiting.questions if each.id not in stored]
+    return waiting._replace(questions=rest, kept=kept, origin=origin)
+
+
+def may_be_bare(answer: object) -> bool:
+    """Return whether LangGraph would take an answer without an id as it is, and not as several."""
+    return answer is not None and not (
+        isinstance(answer, dict) and all(map(QUESTION_ID.fullmatch, answer))
+    )
 
 
 async def _questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:

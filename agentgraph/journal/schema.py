@@ -62,6 +62,7 @@ __all__ = [
     "DATA",
     "DISCARDED",
     "FORMAT",
+    "KEPT",
     "LOSSES",
     "MESSAGES",
     "NOTES",
@@ -110,6 +111,9 @@ NOTES = "agentgraph_notes"
 RESUMED = "resumed"
 """The kind of the note that a run resumed a step. Its data: the ids of the questions it answers, each
 with a digest of its answer; of a rewind, and from before there were digests, the ids alone."""
+KEPT = "kept"
+"""The kind of the note of answers on a thread at rest, which the next run takes. Its data: the answers,
+by the ids of their questions."""
 RECEIVED = "heard"
 """The kind of the note up to where the events of a run were received. Its data: `Received`."""
 STOPPED = "stopped"
@@ -250,6 +254,7 @@ DATA: Mapping[str, Any] = {
     "error": str,
     ANSWERED: SavedAnswer,
     RESUMED: list[str] | dict[str, str],
+    KEPT: dict[str, Any],
     RECEIVED: Received,
     STOPPED: str | None,
     DISCARDED: Discarded,

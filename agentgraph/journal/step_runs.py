@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from agentgraph.graph.stamps import Entry, Note, event_order, number_of, seconds, time_in
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import COPIED, Saved, error_in, is_stop
-from agentgraph.journal.schema import ALL, DISCARDED, RECEIVED, RESUMED, REWOUND, STOPPED
+from agentgraph.journal.schema import ALL, DISCARDED, KEPT, RECEIVED, RESUMED, REWOUND, STOPPED
 
 
 class Resumption(NamedTuple):
@@ -175,19 +175,34 @@ def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[QuestionS
     """
     every = [*{(each.id, number_of(each)): each for each in [*notes, *own]}.values()]
     every.sort(key=number_of)
-    answers = [each for each in every if each.kind == RESUMED and each.data]
+    answers = [*_answers(every)]
     drops = [each for each in every if each.kind == "discarded"]
     asked: dict[tuple[str, int], list[Note]] = defaultdict(list)
     for note in every:
         if note.kind == "interrupted" and note.order:
-            before = [each for each in answers if note.id in each.data and not _is_after(each, note)]
+            before = [each for each, ids in answers if note.id in ids and not _is_after(each, note)]
             asked[(note.id, len(before))].append(note)
     for (note_id, number), times in asked.items():
-        ends = [each for each in answers if note_id in each.data][number:]
+        ends = [each for each, ids in answers if note_id in ids][number:]
         ends = ends or [each for each in drops if note_id in each.data and _is_after(each, times[-1])]
         end = ends[0] if ends else None
         is_dropped = end is not None and end.kind == "discarded"
         yield QuestionSpan(times[-1], number, time_in(times[0]), end and time_in(end), is_dropped)
+
+
+def _answers(in_order: Iterable[Note]) -> Iterator[tuple[Note, set[str]]]:
+    """Yield the notes of answers with the ids of their questions, each answer once.
+
+    An answer on a thread at rest counts from then on, and not when a run takes it.
+    """
+    kept = set[str]()
+    for note in in_order:
+        if note.kind == KEPT:
+            yield note, {*note.data} - kept
+            kept |= {*note.data}
+        elif note.kind == RESUMED and note.data:
+            yield note, {*note.data} - kept
+            kept -= {*note.data}
 
 
 def _is_after(note: Note, other: Note) -> bool:

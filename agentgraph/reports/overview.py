@@ -18,7 +18,7 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.sync_async import Call
-from agentgraph.journal.lines import begun_thread, leading_checkpoints, root_line
+from agentgraph.journal.lines import before_edits, begun_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import pending
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
@@ -128,7 +128,8 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
     is_running = await saver.is_running()
     saved = await saver.checkpoint()
     asked = await saver.checkpoint(REQUESTS)
-    stamp = (is_running, *(_stamp(each) for each in (saved, asked)))
+    origin = (await before_edits(saver, saved))[1] if saved is not None and saved.is_edit else None
+    stamp = (is_running, *(_stamp(each) for each in (saved, asked, origin)))
     if known is not None and known.stamp == stamp:
         return known
     if saved is None or saved.position is None:

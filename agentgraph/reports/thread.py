@@ -18,7 +18,7 @@ from agentgraph.graph.values import Reducers
 from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.late_calls import LateCall, open_calls
 from agentgraph.journal.lines import address_at, ancestors, leading
-from agentgraph.journal.pending import pending, pending_at
+from agentgraph.journal.pending import AnsweredQuestion, pending, pending_questions
 from agentgraph.journal.replay import events_of
 from agentgraph.journal.requests import waiting_on
 from agentgraph.journal.saved import Saved
@@ -86,11 +86,13 @@ class Thread:
     Attributes:
         thread_id: The id.
         status: "new" (not stored), "running", "paused" (questions are open), "failed", "stopped" (no
-            run is active, and the thread can be resumed), or "done".
+            run is active, and the thread can be resumed: also with the stored answers to all
+            questions), or "done".
         values: The values of the run.
         messages: The history.
         turns: The turns, first to last.
         pending: The open questions, in the order of the tree.
+        answered: The questions whose answers the next run takes, in the order of the tree.
         lines: The history lines: the current one, then older ones from rewinds or forks, latest first.
         queued: The sent messages that no agent has read; they start the next turn.
         stop_reason: The reason that was passed to `Runner.stop`, if a person stopped it; None for other
@@ -106,6 +108,7 @@ class Thread:
     lines: Sequence[Line] = field(default=(), repr=False)
     queued: Sequence[BaseMessage] = ()
     stop_reason: str | None = None
+    answered: Sequence[AnsweredQuestion] = ()
 
     @property
     def usage(self) -> Usage:
@@ -160,7 +163,8 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     every = await saver.lean().checkpoints()
     story = Story(saver.tree, leading(every))
     events = events_of(saver, story)
-    questions = await pending_at(saver, saved)
+    waiting = await pending_questions(saver, saved)
+    questions = waiting.questions
     begun = saved.turn_input
     roots = {each.id: each for each in every if not each.namespace}
     before = [*ancestors(saved.parent_id, roots)]
@@ -174,7 +178,18 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     status = status_at(saved, asks=bool(questions), is_running=is_running)
     lines = lines_of(saver.tree, [*roots.values()])
     reason = stop_reason_at(saved) if status == "stopped" else None
-    return Thread(thread_id, status, values, messages, turns, questions, lines, queued, reason)
+    return Thread(
+        thread_id,
+        status,
+        values,
+        messages,
+        turns,
+        questions,
+        lines,
+        queued,
+        reason,
+        tuple(waiting.kept),
+    )
 
 
 def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:

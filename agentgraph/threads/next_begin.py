@@ -2,8 +2,8 @@
 
     the turn                          its next run
     has not begun                     begins it, if the turn before has ended
-    waits for answers                 resumes it with those that are passed for open questions, or if a
-                                      deadline has passed
+    waits for answers                 resumes it with those that are passed or stored for questions, or
+                                      if a deadline has passed
     was stopped by a person           none
     was stopped otherwise, or failed  resumes it; none if the caller waited for the run before
     has ended                         none
@@ -28,7 +28,7 @@ from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.lines import RootLine, known
 from agentgraph.journal.overdue import decided_late, overdue
-from agentgraph.journal.pending import pending_at, pending_questions
+from agentgraph.journal.pending import pending_questions
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at, stop_reason_at
@@ -91,18 +91,18 @@ async def next_begin(saver: ThreadSaver, wanted: Advance) -> NewTurn | Resume | 
 async def _resumed(saver: ThreadSaver, head: Saved, roots: RootLine, wanted: Advance) -> Resume | None:
     """Return how the last turn of a thread is resumed; None if it is not."""
     waiting = await pending_questions(saver, await opened(saver, head))
-    questions, is_due = waiting.questions, bool(overdue(waiting))
     answers: Mapping[str, object] = {}
     if wanted.answers:
         turn = await last_turn(saver, roots)
-        answers = _still_open(saver, turn, turn.answers, wanted.answers, questions)
-    match status_at(head, asks=bool(questions), is_running=False):
-        case "done":
-            return None
-        case "paused":
-            return Resume(answers or UNANSWERED) if answers or is_due else None
-        case _ if wanted.has_waited or stop_reason_at(head) is not None:
-            return None
+        stored = {key: data_digest(each) for key, each in waiting.stored.items()}
+        answered = {**turn.answers, **stored}
+        answers = _still_open(saver, turn, answered, wanted.answers, waiting.questions)
+    status = status_at(head, asks=bool(waiting.questions), is_running=False)
+    is_answered = status in ("paused", "stopped") and bool(answers or waiting.kept or overdue(waiting))
+    if status == "done" or (status == "paused" and not is_answered):
+        return None
+    if not is_answered and (wanted.has_waited or stop_reason_at(head) is not None):
+        return None
     return Resume(answers or UNANSWERED)
 
 
@@ -125,8 +125,8 @@ async def _begun(saver: ThreadSaver, head: Saved | None, wanted: Advance) -> New
             f"thread {shown(thread_id)}: the turn {shown(turn_id)} has no messages; pass at least one"
         )
     if head is not None and head.next_node is not None:
-        questions = await pending_at(saver, await opened(saver, head))
-        status = status_at(head, asks=bool(questions), is_running=False)
+        waiting = await pending_questions(saver, await opened(saver, head))
+        status = status_at(head, asks=bool(waiting.questions or waiting.kept), is_running=False)
         if status != "paused":  # `new_turn` raises the error for questions
             raise TurnOpenError(
                 f"thread {shown(thread_id)}: its last turn has {status}, so the turn "

@@ -44,6 +44,7 @@ from agentgraph.threads.begin import Begin, NewTurn, Resume, beginning, resumed,
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, Former, RunOptions
 from agentgraph.threads.live.active_run import start_times
+from agentgraph.threads.live.answering import answer
 from agentgraph.threads.live.background import MAX_RUNNING, Background
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
@@ -238,7 +239,8 @@ class Runner(metaclass=HintsNames):
             `CheckFailedError`, `StepFailedError`, `ValueConflictError` and `LimitError`.
 
         Raises:
-            PendingInterruptError: Questions are pending on the thread.
+            PendingInterruptError: Questions are pending on the thread, or no run has taken their
+                answers.
             ThreadBusyError: Another run is active on the thread.
             ThreadError: The input was queued, and the turn before has not ended; it stays queued.
             AgentGraphError: The input cannot be read or saved, the name of a value is a typo of a known
@@ -285,7 +287,8 @@ class Runner(metaclass=HintsNames):
                 answer all of them. If only one question is pending, the answer itself will do: a dict
                 is taken as keyed answers only if a key is an id, an address of the tree, or begins as
                 one; a dict that fits the question's schema is the answer, unless it names the question.
-                None is an answer; omit the argument to continue without one. The approval of a single
+                None is an answer; omit the argument to continue without one, or with those that
+                `answer` has stored. The approval of a single
                 call takes the bare word "approve" or "reject", too.
             values: Values to write before the thread continues.
             context: LangGraph's runtime context, as in `run`.
@@ -301,7 +304,7 @@ class Runner(metaclass=HintsNames):
 
         Raises:
             UnknownThreadError: The saver has no such thread.
-            UnknownInterruptError: An answer names a question that is not pending.
+            UnknownInterruptError: An answer names a question that is not pending, or has an answer.
             InvalidAnswerError: An answer does not fit its question's schema.
             TreeChangedError: The thread was run by a tree of another shape.
             ThreadBusyError: Another run is active on the thread.
@@ -387,7 +390,8 @@ class Runner(metaclass=HintsNames):
         - Another run is active on the thread: the call waits for its end, then looks again. If that
           run failed, the call raises, and does not run it again. If its process died, the result is
           "stopped" without a `stop_reason`: the next call continues.
-        - It waits for answers: it continues with those to open questions, or nothing runs.
+        - It waits for answers: it continues with those to open questions, and with those that `answer`
+          has stored. Without any nothing runs.
         - Its process died, its caller left it, or it failed: it continues.
         - A person stopped it (`stop`), or it has ended: nothing runs.
 
@@ -397,7 +401,8 @@ class Runner(metaclass=HintsNames):
             turn_id: Your name of the turn, the same at each call. Without one it is the last turn of
                 the thread, and `messages` are rejected.
             answers: Answers to questions of the turn: a dict by the ids of the questions, or by their
-                addresses. An answered question takes the same answer again.
+                addresses. An answered question takes the same answer again. Those that `answer` has
+                stored are added.
             values: Values to write before the turn, as in `run`; they belong to its `messages`.
             context: LangGraph's runtime context, as in `run`.
             config: LangGraph's config, as in `run`.
@@ -931,6 +936,38 @@ class Runner(metaclass=HintsNames):
         """
         return [*self.engine.read(steer, thread_id, messages)]
 
+    def answer(self, thread_id: str, answers: object) -> None:
+        """Answer questions of a thread; the next run takes the answers.
+
+        >>> runner = Runner(human("boss", "Print it?"))
+        >>> _ = runner.invoke("Go.", thread_id="monday")
+        >>> runner.answer("monday", "yes")
+        >>> thread = runner.thread("monday")
+        >>> thread.status, [(each.question.address, each.answer) for each in thread.answered]
+        ('stopped', [('boss', 'yes')])
+        >>> runner.invoke(thread_id="monday").text
+        'yes'
+
+        The answers leave `pending`, and are stored until the next `resume` or `advance` continues the
+        thread. They may be passed one after the other. Of two answers to a question the first counts.
+        New input is rejected until a run has taken them. A rewind, a fork and a copy up to a visit ask
+        again; a whole copy has the answers.
+
+        Args:
+            thread_id: The thread.
+            answers: A dict of answers by id or address, or the answer to the only question, as in
+                `resume`.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            UnknownInterruptError: An answer names a question that is not pending, or there is none.
+            InvalidAnswerError: An answer does not fit its question's schema, or cannot be saved.
+            TreeChangedError: The thread was run by a tree of another shape.
+            ThreadBusyError: A run is active on the thread.
+            AgentGraphError: The saver supports async calls only.
+        """
+        self.engine.read(answer, thread_id, self.engine, answers)
+
     def to_sse(self, events: Run | Follow, *, retry: float = RETRY) -> Iterator[str]:
         r"""Yield the events of a run or of `follow` as server-sent events, for a web handler.
 
@@ -1380,6 +1417,10 @@ class Runner(metaclass=HintsNames):
     async def asteer(self, thread_id: str, messages: Input) -> list[str]:
         """Send messages of the user to the run on a thread, as `steer` does."""
         return [*await self.engine.aread(steer, thread_id, messages)]
+
+    async def aanswer(self, thread_id: str, answers: object) -> None:
+        """Answer questions of a thread, as `answer` does."""
+        await self.engine.aread(answer, thread_id, self.engine, answers)
 
 
 def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | str]) -> Saver:

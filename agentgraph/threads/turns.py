@@ -65,7 +65,7 @@ from agentgraph.journal.lines import (
     place_of,
     position_in,
 )
-from agentgraph.journal.pending import pending_at
+from agentgraph.journal.pending import PendingQuestions, pending_questions
 from agentgraph.journal.saved import Saved, Written
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.thread import thread
@@ -185,13 +185,8 @@ async def new_turn(
     turn["messages"] = [*waiting, *turn["messages"]]
     if saved is None or not saved.next_node:
         return turn
-    if not drop_pending and (questions := await pending_at(saver, await opened(saver, saved))):
-        there = ", ".join(f"{q.address} ({q.id})" for q in questions)
-        raise PendingInterruptError(
-            f"thread {shown(saver.thread_id)} waits for answers to {there}; answer them with "
-            "resume(), or run with drop_pending=True to drop them",
-            saver.thread_id,
-        )
+    if not drop_pending:
+        _check_answered(saver.thread_id, await pending_questions(saver, await opened(saver, saved)))
     recovered = await _recovered(saver, saved)
     more = {
         # one map after the other, for the reducers to merge
@@ -201,6 +196,26 @@ async def new_turn(
     return StampedInput(
         messages=[*recovered.messages, *turn["messages"]],
         **{name: written for name, written in more.items() if written},
+    )
+
+
+def _check_answered(thread_id: str, waiting: PendingQuestions) -> None:
+    """Reject a turn before the questions of the last one are answered, and their answers are taken.
+
+    Raises:
+        PendingInterruptError: They are not.
+    """
+    kept = [each.question for each in waiting.kept]
+    if not (waiting.questions or kept):
+        return
+    there = ", ".join(f"{q.address} ({q.id})" for q in waiting.questions or kept)
+    raise PendingInterruptError(
+        f"thread {shown(thread_id)} waits for answers to {there}; answer them with "
+        "resume(), or run with drop_pending=True to drop them"
+        if waiting.questions
+        else f"thread {shown(thread_id)} has answers to {there} that no run has taken; continue it "
+        "with resume(), or run with drop_pending=True to drop them",
+        thread_id,
     )
 
 

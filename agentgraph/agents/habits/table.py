@@ -386,7 +386,7 @@ NAMES: Mapping[str, Hints] = {
         **_all("get_graph", "use graph.get_graph()"),
         **_all("cancel abort", "use stop(id)"),
         **_all("batch abatch map", "use ag.each(...) in the tree"),
-        **_all("answer approve reject", "use resume(id, answer)"),
+        **_all("approve reject", "use resume(id, answer), or answer(id, answer)"),
         **_all("ask send chat", "use invoke(...)"),
         **_all("with_config", "pass config= to ag.Runner(tree, ...) or to a run"),
         **_all("checkpointer", "use saver"),

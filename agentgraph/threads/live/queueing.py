@@ -12,6 +12,7 @@ from agentgraph.errors import AgentGraphError, PendingInterruptError, ThreadBusy
 from agentgraph.graph.stamps import cursor_of
 from agentgraph.graph.sync_async import Call, awaiting, get_next
 from agentgraph.journal.locks import ThreadLock
+from agentgraph.journal.pending import are_answered
 from agentgraph.journal.requests import (
     AlreadyReadError,
     Request,
@@ -176,13 +177,17 @@ def _all_of(run: object) -> Following:
 async def _check_ended(saver: ThreadSaver, *, drops: bool) -> None:
     """Refuse to begin a turn before the last one has ended, unless its questions are dropped."""
     status = await status_of(saver)
-    if status == "paused" and not drops:
+    is_answered = status == "stopped" and await are_answered(saver)
+    if (status == "paused" or is_answered) and not drops:
+        why = (
+            "has answers that no run has taken" if is_answered else "has paused, and waits for answers"
+        )
         raise PendingInterruptError(
-            f"thread {shown(saver.thread_id)} has paused, and waits for answers; the message stays "
-            "queued, and begins the next turn: resume() the thread, then run(...) once more",
+            f"thread {shown(saver.thread_id)} {why}; the message stays queued, and begins the next "
+            "turn: resume() the thread, then run(...) once more",
             saver.thread_id,
         )
-    if status in ("failed", "stopped"):
+    if status in ("failed", "stopped") and not is_answered:
         raise ThreadError(
             f"thread {shown(saver.thread_id)} has {status}; the message stays queued, and begins the "
             "next turn: resume() the thread, or give its turn up with run(...)",

@@ -27,7 +27,7 @@ from langgraph.constants import START
 from agentgraph.graph.internals import recast_checkpoint_ns
 from agentgraph.graph.stamps import Note
 from agentgraph.journal.saved import COPIED, Saved, parts_of, unmarked
-from agentgraph.journal.schema import DISCARDED, NOTES, RECEIVED, RESUMED, REWOUND
+from agentgraph.journal.schema import DISCARDED, KEPT, NOTES, RECEIVED, RESUMED, REWOUND
 from agentgraph.journal.thread_config import config_of
 from agentgraph.threads.rewinds.copied_steps import (
     Answer,
@@ -84,7 +84,7 @@ class NewLine(Draft):
             return True
         if note.kind in ("discarded", RESUMED):
             return bool(self.stays)
-        return note.kind not in (RECEIVED, REWOUND) and any(stays(note) for stays in self.stays)
+        return note.kind not in (KEPT, RECEIVED, REWOUND) and any(stays(note) for stays in self.stays)
 
     def _copy(self, saved: Saved, route: Route | None) -> None:
         """Copy a checkpoint, and what is kept of the step after it.

@@ -1,0 +1,51 @@
+"""Answers on a thread at rest: they are stored with the step that asked, and the next run takes them.
+
+A note at the root's checkpoint of that step has them, by the ids of their questions. A run that resumes
+the step passes them on with its own answers, and its note `RESUMED` names all of them. Where that run
+was killed, and a question still waits, its answer is still there for the next run.
+"""
+
+from collections.abc import Mapping
+
+from agentgraph.graph.nodes.emitter import Clock
+from agentgraph.graph.stamps import number_of
+from agentgraph.journal.continuation import new_note
+from agentgraph.journal.lines import save_notes
+from agentgraph.journal.saved import Saved
+from agentgraph.journal.schema import KEPT, RECEIVED, RESUMED
+from agentgraph.journal.thread_saver import ThreadSaver
+
+
+def kept_answers(origin: Saved) -> Mapping[str, object]:
+    """Return the answers that are stored with a step of the root, by the ids of their questions.
+
+    Of two answers to a question the first counts. An answer is gone after a run that has taken it, and
+    that left a note of its end.
+    """
+    kept, taken = dict[str, object](), set[str]()
+    for note in sorted(origin.notes, key=number_of):
+        if note.kind == KEPT:
+            kept = {**note.data, **kept}
+        elif note.kind == RESUMED:
+            taken = {*note.data}
+        elif note.kind == RECEIVED:
+            kept = {key: answer for key, answer in kept.items() if key not in taken}
+    return kept
+
+
+async def keep_answers(
+    saver: ThreadSaver, head: Saved, origin: Saved, answers: Mapping[str, object], status: str
+) -> None:
+    """Store answers with the step that asked.
+
+    Args:
+        saver: The thread.
+        head: Its latest checkpoint.
+        origin: The root's checkpoint of the step.
+        answers: The answers, by the ids of their questions.
+        status: The status of the thread with these answers.
+    """
+    turn, last = head.clock
+    numbers = map(number_of, [*head.notes, *origin.notes])
+    note = new_note(Clock(turn, max([last, *numbers])), "", KEPT, {**answers})
+    await save_notes(saver, origin.config, [note], status)
