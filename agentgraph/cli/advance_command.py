@@ -26,7 +26,9 @@ _CODES = {"done": DONE, "paused": PAUSED, "failed": FAILED, "stopped": STOPPED}
 @click.command()
 @takes_target
 @click.argument("thread", metavar="[THREAD]", required=False)
-@click.option("--all", "every", is_flag=True, help="All threads whose runs died, one after the other.")
+@click.option(
+    "--all", "every", is_flag=True, help="All threads whose runs died, or whose questions are answered."
+)
 @click.option("--turn-id", metavar="ID", help="The name of the turn; by default the last turn.")
 @click.option("--message", metavar="TEXT", help="The input of the turn, if it has not begun.")
 @click.option(
@@ -57,8 +59,8 @@ def advance(
     """Bring a turn of THREAD as far as it can go now: a command that is safe to repeat.
 
     A turn that has not begun begins, one whose process died or that failed continues, and one that
-    waits, has ended or was stopped is shown. With --all: every thread whose process died; threads
-    that a person stopped, that failed or that wait are left alone.
+    waits, has ended or was stopped is shown. With --all: every thread whose process died, or whose
+    questions are all answered; threads that a person stopped, that failed or that wait are left alone.
     """
     if every == (thread is not None) or (every and (turn_id or message or values or answers)):
         raise UserError("name a THREAD with its options, or pass --all alone")

@@ -25,12 +25,19 @@ class AnswerError(AgentGraphError):
     """An answer that names no question, or a wrong one."""
 
 
-def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dict[str, object]:
-    """Parse the values of `--answer` into answers by the address or id of their question.
+def given_answers(
+    options: Sequence[str], questions: Sequence[Interrupt], source: str = "--answer"
+) -> dict[str, object]:
+    """Parse the values of an option into answers by the address or id of their question.
 
     >>> asked = Interrupt(id="1", address="report/boss", agent_name="boss", value="Print it?")
     >>> given_answers(["report/boss=yes"], [asked])
     {'report/boss': 'yes'}
+
+    Args:
+        options: The values.
+        questions: The pending questions.
+        source: The name of the option, or of the argument, for errors.
 
     Raises:
         AnswerError: A text has no name although not exactly one question is pending, a name belongs to
@@ -39,18 +46,21 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
     answers: dict[str, object] = {}
     for option in options:
         named = _NAMED.fullmatch(option)
-        name, text = (named["question"], named["text"]) if named else (_only(option, questions), option)
+        if named:
+            name, text = named["question"], named["text"]
+        else:
+            name, text = _only(option, questions, source), option
         if name in answers:
-            raise AnswerError(f"--answer: the question {name!r} has two answers; keep one of them")
+            raise AnswerError(f"{source}: the question {name!r} has two answers; keep one of them")
         asked = next((q for q in questions if name in names_of(q)), None)
         if asked is None:
             raise AnswerError(
-                f"--answer: the question {name!r} is not pending; choose one of:{_names(questions)}"
+                f"{source}: the question {name!r} is not pending; choose one of:{_names(questions)}"
             )
         try:
             answers[name] = _read(text, asked)
         except DecisionError as error:
-            raise AnswerError(f"--answer: {error}") from None
+            raise AnswerError(f"{source}: {error}") from None
     return answers
 
 
@@ -64,15 +74,15 @@ def _name_of(question: Interrupt, questions: Sequence[Interrupt]) -> str:
     return question.address if addresses.count(question.address) == 1 else question.id
 
 
-def _only(text: str, questions: Sequence[Interrupt]) -> str:
+def _only(text: str, questions: Sequence[Interrupt], source: str) -> str:
     if len(questions) == 1:
         return questions[0].address
     if not questions:
         raise AnswerError(
-            f"--answer: the thread has no pending question for the answer {text!r}; leave --answer out"
+            f"{source}: the thread has no pending question for the answer {text!r}; leave it out"
         )
     raise AnswerError(
-        f"--answer: the answer {text!r} does not name its question; write "
+        f"{source}: the answer {text!r} does not name its question; write "
         f"{named_by(questions)}={text} with one of:{_names(questions)}"
     )
 

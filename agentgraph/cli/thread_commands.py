@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.text import Text
 
+from agentgraph.cli.answers import given_answers
 from agentgraph.cli.options import db_option, json_object, runner_of, thread_argument
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.events.json_forms import JsonObject
@@ -270,6 +271,23 @@ def steer(target: Target, thread: str, text: str, db: str) -> None:
     click.echo(without_controls(f"Sent to {to} thread {thread} in {db}."))
 
 
+@click.command()
+@takes_target
+@thread_argument
+@click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
+@db_option
+def answer(target: Target, thread: str, texts: tuple[str, ...], db: str) -> None:
+    """Answer questions of THREAD without running it: the next resume or advance takes the answers.
+
+    Each TEXT is an answer, or ADDRESS=TEXT or ID=TEXT for one of several questions, as in resume.
+    """
+    with runner_of(target, db) as runner:
+        runner.answer(thread, given_answers(texts, runner.pending(thread), "TEXT"))
+        saved = runner.thread(thread)
+    click.echo(without_controls(f"Answered: thread {thread} in {without_password(db)}."))
+    _print_waiting(saved)
+
+
 def _shown(visit: Visit) -> str:
     took = "not ended" if visit.duration is None else f"{visit.duration:.1f} s"
     return f"{visit.node}, {took}" + (f", {visit.tokens} tokens" if visit.tokens else "")
@@ -293,6 +311,7 @@ def _data(thread: Thread) -> dict[str, object]:
         "turns": turns,
         "queued": [message.text for message in thread.queued],
         "pending": [as_data(asdict(question)) for question in thread.pending],
+        "answered": [as_data(asdict(each)) for each in thread.answered],
         "usage": asdict(thread.usage),
         "lines": [asdict(line) for line in thread.lines],
     }
@@ -302,9 +321,10 @@ def _print(thread: Thread) -> None:
     click.echo(without_controls(f"Thread {thread.thread_id}: {thread.status}"))
     for turn in thread.turns:
         _print_turn(turn)
-    for question in thread.pending:
-        asked = question_line(question)
-        click.echo(without_controls(f"Waits: {question.address}: {one_line(asked)}"))
+    _print_waiting(thread)
+    for answered in thread.answered:
+        given = f"Answered: {answered.question.address}: {one_line(as_text(answered.answer))}"
+        click.echo(without_controls(given))
     for message in thread.queued:
         click.echo(without_controls(f"Queued: {one_line(message.text)}"))
     for each in thread.lines[1:]:
@@ -314,6 +334,12 @@ def _print(thread: Thread) -> None:
         click.echo(without_controls(f"Values: {as_text(thread.values)}"))
     for line in _usage_lines(thread.usage):
         click.echo(line)
+
+
+def _print_waiting(thread: Thread) -> None:
+    for question in thread.pending:
+        asked = question_line(question)
+        click.echo(without_controls(f"Waits: {question.address}: {one_line(asked)}"))
 
 
 def _print_turn(turn: Turn) -> None:
@@ -335,5 +361,5 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")[:19]
 
 
-OF_THREADS = (threads, show, delete, prune, copy, visits, timeline, stop, steer)
+OF_THREADS = (threads, show, delete, prune, copy, visits, timeline, stop, steer, answer)
 """The commands of this file."""
