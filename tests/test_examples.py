@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import sys
+import time
 import tokenize
 from collections import Counter
 from pathlib import Path
@@ -19,6 +20,7 @@ from examples.adaptive_rag.app import adaptive_rag
 from examples.airline_desk.app import airline_desk
 from examples.deep_agent.app import deep_agent
 from examples.deep_research.app import deep_research
+from examples.expenses import app as expenses
 from examples.flights.app import flights
 from examples.lead_scoring.app import lead_scoring
 from examples.nightly_batch import offline as inbox
@@ -228,6 +230,29 @@ def test_the_airline_desk_begins_at_who_spoke_last_and_goes_back() -> None:
     ]
     assert re.fullmatch(r".*: ABC123 now has the seat 12A on FLT-\d{3}\.", said[4])
     assert (values["confirmation_number"], values["seat"]) == ("ABC123", "12A")
+
+
+# expenses
+
+
+@pytest.mark.parametrize(
+    ("answers", "paid"), [(["approve"], True), (["ask the director", "reject"], False)]
+)
+def test_an_expense_is_paid_once_if_it_is_approved(answers: list[str], paid: bool) -> None:
+    runner = ag.Runner(expenses.expenses)
+    result = runner.invoke("A dinner for 180 euros.", thread_id="t")
+    for answer in answers:
+        days = (result.pending[0].deadline - time.time()) / 24 / 3600
+        assert 1.9 < days <= 5
+        result = runner.invoke(thread_id="t", answers=answer)
+    assert result.text == ("A dinner: 180 euros are paid." if paid else "A dinner: not paid.")
+
+
+def test_an_expense_that_is_not_answered_goes_to_the_director_and_is_rejected() -> None:
+    result = expenses.no_answers(ag.Runner(expenses.expenses), "t")
+    defaults = [event.action.default for event in result.events if event.kind == "default"]
+    assert [each.answer for each in defaults] == ["ask the director", "reject"]
+    assert result.text == "A chair: not paid."
 
 
 # the tree of the cluster, which `make test-cluster` runs on servers

@@ -24,6 +24,7 @@ ENDS = {
     "customer_support": 'customer_support/primary[3]/hotel_desk: [{"number": "H1", "name": "Hilton", ',
     "deep_agent": "deep_agent/planner: The first column is in first_column.csv; its header is kept",
     "deep_research": "- In winter the colony forms a cluster and eats its stores (keepers.example).",
+    "expenses": "expenses/cashier: A chair: not paid.",
     "flights": "flights[0]/hotel_assistant: Your hotel is booked.",
     "hierarchical_teams": "hierarchical_teams[14]: The report on bees is in report.txt, with a chart.",
     "lead_scoring": "lead_scoring/save: Saved 5 e-mails in emails.",
