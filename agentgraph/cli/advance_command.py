@@ -59,8 +59,9 @@ def advance(
     """Bring a turn of THREAD as far as it can go now: a command that is safe to repeat.
 
     A turn that has not begun begins, one whose process died or that failed continues, and one that
-    waits, has ended or was stopped is shown. With --all: every thread whose process died, or whose
-    questions are all answered; threads that a person stopped, that failed or that wait are left alone.
+    waits, has ended or was stopped is shown. With --all: every thread whose process died, whose
+    questions are all answered, or that has a question whose deadline has passed. Threads that a person
+    stopped, that failed or that wait are left alone.
     """
     if every == (thread is not None) or (every and (turn_id or message or values or answers)):
         raise UserError("name a THREAD with its options, or pass --all alone")
@@ -81,10 +82,9 @@ def advance(
 
 
 def _all(runner: Runner) -> Iterator[tuple[str, Result | Exception]]:
-    """Yield the results, or the failures, of all threads whose runs died."""
-    for each in runner.threads("stopped"):
-        if each.stop_reason is not None:
-            continue
+    """Yield the results, or the failures, of all threads whose runs died, and of overdue ones."""
+    died = [each for each in runner.threads("stopped") if each.stop_reason is None]
+    for each in [*died, *runner.threads("paused", due=True)]:
         with suppress(ThreadBusyError):  # another process runs it now
             try:
                 yield each.thread_id, _came(partial(runner.advance, each.thread_id, wait=False))

@@ -49,6 +49,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON,
     help="Maximum number of threads listed.",
 )
 @click.option("--before", metavar="THREAD", help="List the threads after this one: the next page.")
+@click.option("--due", is_flag=True, help="Only threads with a question whose deadline has passed.")
 @db_option
 @_json_option
 def threads(
@@ -57,17 +58,21 @@ def threads(
     metadata: JsonObject | None,
     limit: int,
     before: str | None,
+    due: bool,
     db: str,
     as_json: bool,
 ) -> None:
     """List the threads of a file, the latest started first."""
     page: dict[str, Any] = {"limit": limit + 1, "before": before, "metadata": metadata}
+    page["due"] = due or None
     with runner_of(target, db) as runner:
         found = runner.threads(status, **page)  # type: ignore[arg-type]
     for each in found[:limit]:
         line = f"{each.thread_id}  {each.status}  {each.error or _time(each.updated)}"
         if each.stop_reason is not None:
             line += f"  stopped by a person: {one_line(each.stop_reason)}"
+        if each.deadline is not None:
+            line += f"  until {_time(each.deadline)}{', which has passed' * each.is_due}"
         click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
     if len(found) > limit:
         more = f"There are more threads: add --before {shlex.quote(found[limit - 1].thread_id)}"

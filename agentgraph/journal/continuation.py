@@ -96,7 +96,7 @@ from agentgraph.journal.schema import (
 )
 from agentgraph.journal.steps import steps_after
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.journal.thread_status import ended_status
+from agentgraph.journal.thread_status import earliest_deadline, ended_status
 from agentgraph.tree.addresses import root_address
 from agentgraph.tree.places import Tree
 
@@ -355,7 +355,9 @@ async def save_received(
         received: Received = "all" if upto == ALL else number_in(upto)
         notes = [*stopped, new_note(clock, "", RECEIVED, received)]
         has_ended = upto == ALL and not is_stopped
-        await save_notes(saver, saved.config, notes, ended_status(saved) if has_ended else "")
+        status = ended_status(saved) if has_ended else ""
+        deadline = None if status in ("", "done") else earliest_deadline(saved)
+        await save_notes(saver, saved.config, notes, status, deadline)
 
 
 def _full_replay(tree: Tree, every: Sequence[Saved]) -> Replay:

@@ -73,7 +73,11 @@ async def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence
 
 
 async def save_notes(
-    saver: ThreadSaver, config: RunnableConfig, notes: Sequence[Note], status: str = ""
+    saver: ThreadSaver,
+    config: RunnableConfig,
+    notes: Sequence[Note],
+    status: str = "",
+    deadline: float | None = None,
 ) -> None:
     """Save notes with a checkpoint, under an id that no task has.
 
@@ -83,9 +87,11 @@ async def save_notes(
         notes: The notes.
         status: The status of the thread at the end of a run, for the index of threads; empty if it is
             not known.
+        deadline: The earliest deadline of its questions then; None without one.
     """
     if notes:
-        await saver.put_write(config, ended_task(status), NOTES, [*map(Note.plain, notes)])
+        task = ended_task(status, deadline)
+        await saver.put_write(config, task, NOTES, [*map(Note.plain, notes)])
 
 
 async def known_thread(saver: ThreadSaver) -> Saved:

@@ -1,7 +1,8 @@
 """The status of a thread, judged by its latest checkpoint."""
 
+from agentgraph.graph.deadlines import earliest
 from agentgraph.graph.internals import INTERRUPT
-from agentgraph.graph.stamps import number_of
+from agentgraph.graph.stamps import asker_of, number_of
 from agentgraph.journal.entries import last_note
 from agentgraph.journal.saved import Saved, error_in, is_stop
 from agentgraph.journal.schema import RESUMED, STOPPED
@@ -35,6 +36,15 @@ def ended_status(saved: Saved) -> str:
     status = status_at(saved, asks=True, is_running=False)
     has_asked = any(INTERRUPT in writes for writes in saved.writes.values())
     return status if status != STATUS[State.ASKS] or has_asked else ""
+
+
+def earliest_deadline(saved: Saved) -> float | None:
+    """Return the earliest deadline of the questions at a thread's latest checkpoint, in seconds.
+
+    Questions that were answered since count too.
+    """
+    asked = (one for writes in saved.writes.values() for one in writes.get(INTERRUPT, ()))
+    return earliest([asker_of(one.response_schema).deadline for one in asked])
 
 
 def stop_reason_at(saved: Saved) -> str | None:

@@ -1,6 +1,7 @@
 """Lists and deletes the threads of a saver, and returns their status."""
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from agentgraph.journal.states import ListedStatus, Status
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.journal.thread_pages import ThreadPages
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.journal.thread_status import status_at, stop_reason_at
+from agentgraph.journal.thread_status import earliest_deadline, status_at, stop_reason_at
 from agentgraph.safe_repr import reason, shown
 
 _PAGE = 500
@@ -42,6 +43,7 @@ class ThreadSummary:
             time of its original.
         stop_reason: The reason that was passed to `Runner.stop`, if a person stopped it; None for other
             threads, also for one whose process died.
+        deadline: The earliest deadline of its open questions, in seconds since 1970; None without one.
     """
 
     thread_id: str
@@ -50,6 +52,13 @@ class ThreadSummary:
     error: str | None = None
     began: float = 0.0
     stop_reason: str | None = None
+    deadline: float | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether that deadline has passed and no run is active: `advance` continues the thread."""
+        has_passed = self.deadline is not None and self.deadline <= time.time()
+        return has_passed and self.status != "running"
 
 
 class Listing(NamedTuple):
@@ -60,12 +69,14 @@ class Listing(NamedTuple):
         limit: Maximum number of threads; None for all.
         before: Only threads that follow this one in the list, so are older; None for the newest.
         metadata: Pairs that were passed to any run of the thread; None for any.
+        due: Whether the deadline of a question has passed; None for any.
     """
 
     status: ListedStatus | None = None
     limit: int | None = None
     before: str | None = None
     metadata: Mapping[str, Scalar] | None = None
+    due: bool | None = None
 
     def check(self) -> None:
         """Check the filters.
@@ -84,6 +95,14 @@ class Listing(NamedTuple):
             )
         if self.before is not None:
             checked_id(self.before)
+        if self.due not in (None, True, False):
+            raise AgentGraphError(
+                f"due={shown(self.due)} is not a choice; pass True for overdue threads, or False"
+            )
+
+    def fits(self, thread: ThreadSummary) -> bool:
+        """Return whether a thread has the status, and is due, as wanted."""
+        return self.status in (None, thread.status) and self.due in (None, thread.is_due)
 
 
 async def threads(
@@ -102,9 +121,10 @@ async def threads(
     """
     listing.check()
     metadata, status = checked_metadata(listing.metadata), listing.status
-    pages = ThreadPages(saver, query_of(status, metadata, [*running]))
+    query = query_of(status, metadata, [*running], due=listing.due is True)
+    pages = ThreadPages(saver, query)
     unsaved, last = await _beginning(pages, listing.before, [*running])
-    fit = not metadata and status in (None, "running")
+    fit = not metadata and status in (None, "running") and not listing.due
     began = ((each, running[each]) for each in unsaved if fit)
     most = sys.maxsize if listing.limit is None else listing.limit
     found = [ThreadSummary(each, "running", at, began=at) for each, at in islice(began, most)]
@@ -114,7 +134,7 @@ async def threads(
             if thread_id in unsaved:  # it is in the list already, and has been saved since
                 continue
             each = await _listed(saver.of(thread_id), began_at(first))
-            if each is not None and status in (None, each.status):
+            if each is not None and listing.fits(each):
                 found.append(each)
         if len(page) < lacks:
             break
@@ -142,7 +162,11 @@ async def _beginning(
 
 
 def query_of(
-    status: ListedStatus | None, metadata: Mapping[str, Scalar], running: Sequence[str]
+    status: ListedStatus | None,
+    metadata: Mapping[str, Scalar],
+    running: Sequence[str],
+    *,
+    due: bool = False,
 ) -> ThreadQuery:
     """Return the query for the threads that may be in a list; an index leaves out the others.
 
@@ -150,8 +174,10 @@ def query_of(
         status: The status of the threads; None for any.
         metadata: Pairs that were passed to any run of the threads.
         running: The threads of the runs of this process.
+        due: Whether a deadline of each has passed.
     """
-    return ThreadQuery(None if status in _UNINDEXED else status, metadata, running)
+    indexed = None if status in _UNINDEXED else status
+    return ThreadQuery(indexed, metadata, running, time.time() if due else None)
 
 
 def unknown_before(before: str) -> UnknownThreadError:
@@ -181,13 +207,16 @@ async def _listed(saver: ThreadSaver, began: float) -> ThreadSummary | None:
         return ThreadSummary(saver.thread_id, "unreadable", 0.0, reason(error), began)
     if stored is None:
         return None
-    return ThreadSummary(saver.thread_id, stored.status, stored.time, None, began, stored.stop_reason)
+    return ThreadSummary(
+        saver.thread_id, stored.status, stored.time, None, began, stored.stop_reason, stored.deadline
+    )
 
 
 class _Stored(NamedTuple):
     status: Status
     time: float
     stop_reason: str | None
+    deadline: float | None
 
 
 async def _stored_status(saver: ThreadSaver) -> _Stored | None:
@@ -198,11 +227,17 @@ async def _stored_status(saver: ThreadSaver) -> _Stored | None:
         return None
     try:
         await opened(saver, saved)
-        asks = bool(await pending_at(saver, saved))
+        questions = await pending_at(saver, saved)
+        asks, deadline = (
+            bool(questions),
+            min((q.deadline for q in questions if q.deadline), default=None),
+        )
     except ThreadError:  # another tree ran the thread, or it is an incomplete copy
         asks = any(INTERRUPT in writes for writes in saved.writes.values())
+        deadline = earliest_deadline(saved)
     status = status_at(saved, asks=asks, is_running=is_running)
-    return _Stored(status, saved.time, stop_reason_at(saved) if status == "stopped" else None)
+    reason = stop_reason_at(saved) if status == "stopped" else None
+    return _Stored(status, saved.time, reason, deadline)
 
 
 async def delete(saver: ThreadSaver) -> None:

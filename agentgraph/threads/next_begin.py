@@ -98,7 +98,8 @@ async def _resumed(saver: ThreadSaver, head: Saved, roots: RootLine, wanted: Adv
         answered = {**turn.answers, **stored}
         answers = _still_open(saver, turn, answered, wanted.answers, waiting.questions)
     status = status_at(head, asks=bool(waiting.questions), is_running=False)
-    is_answered = status in ("paused", "stopped") and bool(answers or waiting.kept or overdue(waiting))
+    is_due = stop_reason_at(head) is None and bool(overdue(waiting))
+    is_answered = status in ("paused", "stopped") and bool(answers or waiting.kept or is_due)
     if status == "done" or (status == "paused" and not is_answered):
         return None
     if not is_answered and (wanted.has_waited or stop_reason_at(head) is not None):

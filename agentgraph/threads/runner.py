@@ -724,6 +724,7 @@ class Runner(metaclass=HintsNames):
         limit: int | None = None,
         before: str | None = None,
         metadata: Mapping[str, Scalar] | None = None,
+        due: bool | None = None,
     ) -> list[ThreadSummary]:
         """Return the threads of the saver, or a page of them, newest first by when they began.
 
@@ -755,12 +756,15 @@ class Runner(metaclass=HintsNames):
                 configs; each pair may be from another run of the thread. LangGraph stores texts,
                 numbers and booleans of it, and those of `configurable` in the same place. Without
                 the index a resume that only fails or pauses again counts for new names alone.
+            due: True for threads at rest with a question whose deadline has passed, which `advance`
+                continues; False for all others. With the index only threads whose last run left such
+                a deadline are read, and those without a status there.
 
         Raises:
             UnknownThreadError: The thread `before` does not exist.
             AgentGraphError: Another argument makes no sense, or the saver supports async calls only.
         """
-        listing = Listing(status, limit, before, metadata)
+        listing = Listing(status, limit, before, metadata, due)
         return self.engine.read(threads, _ANY, listing, start_times(self.saver))
 
     def delete(self, thread_id: str) -> None:
@@ -1290,9 +1294,10 @@ class Runner(metaclass=HintsNames):
         limit: int | None = None,
         before: str | None = None,
         metadata: Mapping[str, Scalar] | None = None,
+        due: bool | None = None,
     ) -> list[ThreadSummary]:
         """Return the threads of the saver, or a page of them, as `threads` does."""
-        listing = Listing(status, limit, before, metadata)
+        listing = Listing(status, limit, before, metadata, due)
         return await self.engine.aread(threads, _ANY, listing, start_times(self.saver))
 
     async def adelete(self, thread_id: str) -> None:

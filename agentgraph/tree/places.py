@@ -429,9 +429,9 @@ class Tree:
     @cached_property
     def timed(self) -> tuple[Place, ...]:
         """The places with a timeout, which need an async run."""
-        stops = [place for place in self.places if not place.kind.asks]  # a question just waits
-        timed = (place for place in stops if hasattr(place.agent, "timeout"))
-        return tuple(place for place in timed if place.policy("timeout"))
+        timed = (place for place in self.places if hasattr(place.agent, "timeout"))
+        limited = (place for place in timed if place.policy("timeout"))
+        return tuple(place for place in limited if not place.kind.asks)  # a question just waits
 
     @cached_property
     def mode_faults(self) -> Mapping[Mode, str | None]:

@@ -49,6 +49,19 @@ def test_all_threads_whose_runs_died_continue_and_no_others(command: Commands) -
         assert swept.err == "Skipped: thread other was run by another tree.\n"
 
 
+def test_all_overdue_threads_continue_and_are_listed(command: Commands) -> None:
+    for thread, tree in [("one", "hurried"), ("two", "hurried"), ("waits", "asking")]:
+        command("run", f"agents.py:{tree}", "bees", "--thread", thread, "--no-input")
+    listed = command("threads", "agents.py:hurried", "--due")
+    assert [line.split()[:2] for line in listed.lines] == [["two", "paused"], ["one", "paused"]]
+    assert all(line.endswith(", which has passed") for line in listed.lines)
+    lines = ["two  done  no", "one  done  no"]
+    for found in (lines, []):
+        swept = command("advance", "agents.py:hurried", "--all")
+        assert (swept.code, swept.lines, swept.err) == (0, found, "")
+    assert "[default] no" in command("events", "agents.py:hurried", "one").out
+
+
 def test_a_failed_thread_is_tried_again_by_its_name(command: Commands) -> None:
     command("run", "agents.py:failing", "bees", "--thread", "t")
     failed = command("advance", "agents.py:failing", "t")

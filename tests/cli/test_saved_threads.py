@@ -97,7 +97,7 @@ def test_a_thread_that_cannot_be_read_is_listed_with_what_to_do(command: Command
     assert "delete the thread" in listed.lines[0]
     assert listed.lines[1].startswith("one  paused  2")
     [found] = command("threads", "agents.py:asking", "--status", "unreadable", "--json").lines
-    known = {"thread_id", "status", "updated", "error", "began", "stop_reason"}
+    known = {"thread_id", "status", "updated", "error", "began", "stop_reason", "deadline"}
     assert json.loads(found).keys() == known
     assert len(command("threads", "agents.py:asking", "--status", "paused").lines) == 1
 

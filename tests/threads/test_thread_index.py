@@ -5,6 +5,7 @@ import json
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
@@ -418,3 +419,44 @@ def test_a_run_makes_no_transaction_for_the_index(tmp_path: Path) -> None:
             assert (("agentgraph_threads",) in names) == has_index
             found.append(cost(saver, run, "COMMIT")[1])
     assert found[0] == found[1] > 20
+
+
+WITHOUT_DEADLINES = {
+    "file": [
+        *(f"DROP TRIGGER agentgraph_{name}" for name in ("begun", "deleted", "written")),
+        "DROP INDEX agentgraph_threads_due",
+        "ALTER TABLE agentgraph_threads DROP COLUMN deadline",
+    ],
+    "database": ["ALTER TABLE agentgraph_threads DROP COLUMN deadline"],
+}
+"""The statements that make of an index one of an earlier version."""
+
+
+def test_overdue_threads_are_listed_by_an_index_that_learns_of_deadlines(place: Place) -> None:
+    def run(saver: Any, thread_id: str, **options: Any) -> ag.Runner:
+        tree = ag.parallel("p", [ag.human("boss", "?", **options), says("a")])
+        runner = ag.Runner(tree, checkpointer=saver)
+        runner.invoke("Go.", thread_id=thread_id)
+        return runner
+
+    with saver_at(place) as saver:
+        for name, timeout in [("old", 0.01), ("answered", 0.01), ("due", 0.01), ("later", 3600)]:
+            run(saver, name, timeout=timeout, default="no")
+        runner = run(saver, "free")
+        time.sleep(0.02)
+        runner.invoke(thread_id="answered")
+        found = runner.threads(due=True)
+        assert [each.thread_id for each in found] == ["due", "old"]
+        assert all(each.is_due and each.status == "paused" for each in found)
+        assert [each.thread_id for each in runner.threads(due=True, limit=1, before="due")] == ["old"]
+        assert [each.thread_id for each in runner.threads(due=False)] == ["free", "later", "answered"]
+        stored = dict(ask(place, "SELECT thread_id, deadline FROM agentgraph_threads"))
+        assert stored["due"] == pytest.approx(found[0].deadline, abs=1e-5)
+        assert {name for name, at in stored.items() if at is None} == {"answered", "free"}
+    for statement in WITHOUT_DEADLINES["database" if isinstance(place, str) else "file"]:
+        ask(place, statement)
+    with saver_at(place) as saver:
+        runner = run(saver, "new", timeout=0.01)
+        time.sleep(0.02)
+        assert [each.thread_id for each in runner.threads(due=True)] == ["new", "due", "old"]
+        assert dict(ask(place, "SELECT thread_id, deadline FROM agentgraph_threads"))["due"] == 0

@@ -20,6 +20,8 @@ CREATE TABLE IF NOT EXISTS {threads} (
     thread_id text COLLATE "C" PRIMARY KEY, began text COLLATE "C" NOT NULL,
     status text COLLATE "C" NOT NULL
 );
+ALTER TABLE {threads} ADD COLUMN IF NOT EXISTS deadline double precision;
+CREATE INDEX IF NOT EXISTS agentgraph_threads_due ON {threads} (deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX IF NOT EXISTS agentgraph_threads_newest ON {threads} (began DESC, thread_id, status);
 CREATE TABLE IF NOT EXISTS {metadata} (
     pair bytea NOT NULL, thread_id text COLLATE "C" NOT NULL, PRIMARY KEY (pair, thread_id)
@@ -37,10 +39,12 @@ _FUNCTIONS = """
 CREATE OR REPLACE FUNCTION {begun}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog AS $$
 BEGIN
-    UPDATE {threads} SET status = '', began = least(began, NEW.checkpoint_id COLLATE "C")
+    UPDATE {threads}
+    SET status = '', deadline = 0, began = least(began, NEW.checkpoint_id COLLATE "C")
     WHERE thread_id = NEW.thread_id AND (status <> '' OR began > NEW.checkpoint_id);
     IF NOT EXISTS (SELECT 1 FROM {threads} WHERE thread_id = NEW.thread_id) THEN
-        INSERT INTO {threads} VALUES (NEW.thread_id, NEW.checkpoint_id, '') ON CONFLICT DO NOTHING;
+        INSERT INTO {threads} (thread_id, began, status, deadline)
+        VALUES (NEW.thread_id, NEW.checkpoint_id, '', 0) ON CONFLICT DO NOTHING;
     END IF;
     INSERT INTO {metadata}
     SELECT {pair}(given.key, given.value), NEW.thread_id FROM jsonb_each(NEW.metadata) AS given
@@ -51,7 +55,7 @@ END $$;
 CREATE OR REPLACE FUNCTION {deleted}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog AS $$
 BEGIN
-    UPDATE {threads} SET status = '' WHERE thread_id = OLD.thread_id AND status <> '';
+    UPDATE {threads} SET status = '', deadline = 0 WHERE thread_id = OLD.thread_id AND status <> '';
     IF NOT EXISTS (
         SELECT 1 FROM {checkpoints} WHERE thread_id = OLD.thread_id AND checkpoint_ns = ''
     ) THEN
@@ -64,6 +68,7 @@ CREATE OR REPLACE FUNCTION {written}() RETURNS trigger LANGUAGE plpgsql SECURITY
 SET search_path = pg_catalog AS $$
 DECLARE
     ended text := '';
+    until double precision;
 BEGIN
     IF NEW.channel = {notes} AND length(NEW.task_id) >= {status_at} AND EXISTS (
         SELECT 1 FROM {checkpoints} WHERE thread_id = NEW.thread_id AND checkpoint_ns = ''
@@ -71,7 +76,10 @@ BEGIN
     ) THEN
         ended := substr(NEW.task_id, {status_at});
     END IF;
-    UPDATE {threads} SET status = ended WHERE thread_id = NEW.thread_id AND status <> ended;
+    until := CASE WHEN ended = '' THEN '0' ELSE nullif(split_part(ended, ' ', 2), '') END;
+    ended := split_part(ended, ' ', 1);
+    UPDATE {threads} SET status = ended, deadline = until
+    WHERE thread_id = NEW.thread_id AND (status <> ended OR deadline IS DISTINCT FROM until);
     RETURN NULL;
 END $$;
 """
@@ -83,8 +91,8 @@ _TRIGGERS = {
 _FILL = """
 DELETE FROM {threads};
 DELETE FROM {metadata};
-INSERT INTO {threads}
-SELECT thread_id, min(checkpoint_id COLLATE "C"), '' FROM {checkpoints}
+INSERT INTO {threads} (thread_id, began, status, deadline)
+SELECT thread_id, min(checkpoint_id COLLATE "C"), '', 0 FROM {checkpoints}
 WHERE checkpoint_ns = '' GROUP BY thread_id;
 INSERT INTO {metadata}
 SELECT DISTINCT {pair}(given.key, given.value), saved.thread_id
@@ -96,6 +104,8 @@ _IS_THERE = """
 SELECT count(*) = {number} AND bool_and(
     has_table_privilege(to_regclass({threads}), 'SELECT')
     AND has_table_privilege(to_regclass({metadata}), 'SELECT')
+) AND EXISTS (
+    SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass({threads}) AND attname = 'deadline'
 ) FROM pg_trigger
 WHERE tgrelid IN (to_regclass({checkpoints}), to_regclass({writes})) AND tgname LIKE 'agentgraph\\_%'
 """
@@ -180,6 +190,9 @@ def page_of(
     if query.status is not None:
         conditions.append("(status IN ('', %s) OR thread_id = ANY (%s))")
         values += [query.status, [*query.running]]
+    if query.due is not None:
+        conditions.append("deadline <= %s")
+        values.append(query.due)
     for key, value in query.metadata.items():
         conditions.append(
             "EXISTS (SELECT 1 FROM {metadata} AS given WHERE given.pair = {pair}(%s, %s) "

@@ -2,8 +2,9 @@
 
 Triggers of the database maintain it, in the transaction of each save: each call that saves, deletes or
 copies a thread, in any process, changes the index with it, and no further call is made for that. It has
-when each thread began, the metadata of its runs, and the status with which its last run ended. Anything
-that is saved later empties the status: then only the thread itself has it.
+when each thread began, the metadata of its runs, and the status with which its last run ended, with the
+earliest deadline of its questions. Anything that is saved later empties the status: then only the
+thread itself has it, and the deadline is 0, so that lists of overdue threads have it too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,11 +37,14 @@ class ThreadQuery(NamedTuple):
         status: Threads that ended a run with another status are left out; None leaves out none.
         metadata: Each pair was given to any run of the thread.
         running: Threads that are listed whatever status the index has: a run is active on them.
+        due: Threads without a deadline up to this time, in seconds since 1970, are left out; None
+            leaves out none.
     """
 
     status: str | None = None
     metadata: Mapping[str, Scalar] = {}
     running: Sequence[str] = ()
+    due: float | None = None
 
 
 @runtime_checkable
@@ -60,13 +64,18 @@ class HasThreadIndex(Protocol):
         """Return them on the event loop."""
 
 
-def ended_task(status: str) -> str:
+def ended_task(status: str, deadline: float | None = None) -> str:
     """Return an id for the last write of a run, by which the index learns the status of the thread.
 
-    >>> ended_task("done")[STATUS_AT - 1 :], len(ended_task(""))
-    ('done', 36)
+    >>> ended_task("done")[STATUS_AT - 1 :], ended_task("paused", 1.5)[STATUS_AT - 1 :]
+    ('done', 'paused 1.500000')
+
+    Args:
+        status: The status; empty if it is not known.
+        deadline: The earliest deadline of its questions, in seconds since 1970; None without one.
     """
-    return f"{uuid4()}-{status}" if status else str(uuid4())
+    until = "" if deadline is None else f" {deadline:.6f}"
+    return f"{uuid4()}-{status}{until}" if status else str(uuid4())
 
 
 def checked_metadata(metadata: object) -> dict[str, Scalar]:

@@ -126,13 +126,12 @@ def _approval_faults(agent: ChatAgent) -> Iterator[str]:
             yield f"approve[{shown(name)}] {fault}"
     if rules and _has_kind(agent, _ASKS):
         yield f"it has both approve= and a {_ASKS}, which would ask twice; leave one out"
-    yield from _approve_timeout_faults(agent)
+    if agent.approve_timeout is not None:
+        yield from _approve_timeout_faults(agent)
 
 
 def _approve_timeout_faults(agent: ChatAgent) -> Iterator[str]:
     timeout, rules = agent.approve_timeout, agent.approve
-    if timeout is None:
-        return
     if fault := timeout_fault(timeout, "approve_timeout"):
         yield fault
     if not rules:
