@@ -203,21 +203,10 @@ def _names_interrupt(function: types.FunctionType) -> bool:
     return "interrupt" in function.__name__ or _is_in_code(function.__code__, "interrupt")
 
 
-def names_cancel(fn: Fn) -> bool:
-    """Return whether the code of `fn` names an option `cancel` of a signal, as `names_interrupt` does.
-
-    Or a signal that has it. Of a method, it looks at all methods of the class.
-
-    >>> names_cancel(lambda ctx: Exit(cancel=True)), names_cancel(lambda ctx: Exit())
-    (True, False)
-    """
-    return any(_reaches_any(each, _names_cancel) for each in _with_methods(fn))
-
-
 def names_exit(fn: Fn) -> bool:
     """Return whether the return annotation of `fn`, or its code, names `Exit`.
 
-    It looks where `names_cancel` looks.
+    Or a signal that is one. Of a method, it looks at all methods of the class.
 
     >>> names_exit(lambda state, runtime: Exit()), names_exit(lambda state, runtime: None)
     (True, False)
@@ -240,36 +229,20 @@ def _methods(kind: type) -> list[types.FunctionType]:
     return [each for each in methods if isinstance(each, types.FunctionType)]
 
 
-def _names_cancel(function: types.FunctionType) -> bool:
-    return _has_option(function.__code__, "cancel") or any(each.cancel for each in _signals(function))
-
-
 def _names_exit(function: types.FunctionType) -> bool:
     named = _names_of(function.__code__)
-    return "Exit" in named or any(isinstance(each, Exit) for each in _signals(function))
+    return "Exit" in named or Exit in map(type, _named_in(function))
 
 
-def _signals(function: types.FunctionType) -> list[Exit | BreakLoop]:
-    """Return the signals that a function names: globals, defaults, closures, also in a list."""
+def _named_in(function: types.FunctionType) -> list[object]:
+    """Return the objects that a function names: globals, defaults, closures, also in a list."""
     around = function.__globals__
     named = [around[name] for name in _names_of(function.__code__) if name in around]
     named += function.__defaults__ or ()
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # the closure cell is still empty
             named.append(cell.cell_contents)
-    several = [item for each in named for item in (each if type(each) in _SEVERAL else [each])]
-    return [each for each in several if type(each) in (Exit, BreakLoop)]
-
-
-def _has_option(code: CodeType, name: str) -> bool:
-    """Return whether code passes an option, by its name or in a dict."""
-    for const in code.co_consts:
-        if inspect.iscode(const):
-            if _has_option(const, name):
-                return True
-        elif const == name or (isinstance(const, tuple) and name in const):
-            return True
-    return False
+    return [item for each in named for item in (each if type(each) in _SEVERAL else [each])]
 
 
 def _reaches_any(fn: object, is_meant: _Check) -> bool:

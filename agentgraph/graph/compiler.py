@@ -290,7 +290,6 @@ class _LaneBuilder:
             reducers=self.reducers,
             limits=self.limits,
             is_limited=may_transfer or Ledger(self.tree, self.limits).is_full,
-            at_once=self.at_once,
             named=self.named,
         )
 

@@ -146,7 +146,6 @@ class RootGraph(OwnedGraph):
         reducers: How values are merged, and their types: input that does not fit is not saved.
         limits: The limits of a turn.
         is_limited: Whether a run counts what it spends: transfers, or what else is limited.
-        at_once: The most tasks that one node may run at once, unless a config bounds them.
         named: The models that agents of the tree name; the first run makes them.
     """
 
@@ -157,13 +156,12 @@ class RootGraph(OwnedGraph):
         reducers: Reducers,
         limits: Limits,
         is_limited: bool,
-        at_once: int,
         named: NamedModels,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.tree, self.reducers, self.limits, self.is_limited = tree, reducers, limits, is_limited
-        self.at_once, self.named = at_once, named
+        self.named = named
 
     @property
     def agent(self) -> Agent:
@@ -317,7 +315,7 @@ class RootGraph(OwnedGraph):
         given = (config or {}).get("max_concurrency") or (self.config or {}).get("max_concurrency")
         if isinstance(given, Room) or not isinstance(given, int) or given < 1:
             return config  # it has room, or LangGraph rejects it
-        room = Room(given, held=self.at_once, is_given=True)
+        room = Room(given, is_given=True)
         return {**(config or {}), "max_concurrency": room}
 
     def _guarded(

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 
 from agentgraph.graph.guarded_saver import GuardedSaver
-from agentgraph.graph.internals import ERROR, TASK_ID, task_path_str
+from agentgraph.graph.internals import RETURN, TASK_ID, task_path_str
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import path_of_call
@@ -38,21 +38,20 @@ class ResultSaver(NamedTuple):
         """Save the result of the current task on the event loop."""
         await self.saver.asave_result(self.at, result, *self._task())
 
-    def put(self, result: object, task_id: str, number: int) -> None:
-        """Save the result of a leaf that has no task, under the id that its task would have."""
-        self.saver.put_result(self.at, result, task_id, path_of_call(self.path, number))
+    def put(self, result: object, task_id: str, number: int, channel: str = RETURN) -> None:
+        """Save for a task what LangGraph does not save for it.
 
-    async def aput(self, result: object, task_id: str, number: int) -> None:
-        """Save the result of a leaf that has no task on the event loop."""
-        await self.saver.aput_result(self.at, result, task_id, path_of_call(self.path, number))
+        Args:
+            result: The result of a leaf that has no task; or its failure, or the questions of a task.
+            task_id: The id of the task, or that it would have.
+            number: Its call number.
+            channel: The channel under which LangGraph saves it.
+        """
+        self.saver.put_result(self.at, result, task_id, path_of_call(self.path, number), channel)
 
-    def put_failure(self, error: BaseException, task_id: str, number: int) -> None:
-        """Save the failure of a leaf that has no task, as LangGraph saves that of a task."""
-        self.saver.put_result(self.at, error, task_id, path_of_call(self.path, number), ERROR)
-
-    async def aput_failure(self, error: BaseException, task_id: str, number: int) -> None:
-        """Save the failure of a leaf that has no task on the event loop."""
-        await self.saver.aput_result(self.at, error, task_id, path_of_call(self.path, number), ERROR)
+    async def aput(self, result: object, task_id: str, number: int, channel: str = RETURN) -> None:
+        """Save it on the event loop, as `put` does."""
+        await self.saver.aput_result(self.at, result, task_id, path_of_call(self.path, number), channel)
 
     def _task(self) -> tuple[str, str]:
         config = get_config()

@@ -58,8 +58,13 @@ def saver_of(config: RunnableConfig) -> Saver | None:
     """Return the saver of a run; None if nothing is saved before the run ends."""
     configurable = config.get("configurable", {})
     saver = configurable.get(SAVER)
-    is_used = isinstance(saver, BaseCheckpointSaver) and configurable.get(DURABILITY) != "exit"
+    is_used = isinstance(saver, BaseCheckpointSaver) and not is_saved_at_exit(config)
     return saver if is_used else None
+
+
+def is_saved_at_exit(config: RunnableConfig) -> bool:
+    """Return whether a run saves only as it ends."""
+    return config.get("configurable", {}).get(DURABILITY) == "exit"
 
 
 def step_config(config: RunnableConfig) -> RunnableConfig:

@@ -211,6 +211,7 @@ class Execution:
 
     def _until_pause(self) -> RunGenerator:
         on, self._is_paused = self._continuation, False
+        self.active_run.desk.open()
         if on.checkpoint is not None:
             yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_before))
         self._is_replaying = True
@@ -235,6 +236,8 @@ class Execution:
             raise
         finally:
             try:
+                if self.received is not None:
+                    yield from awaiting(self.active_run.end_answers())
                 yield from awaiting(self._save_discarded())
                 if self.metadata and on.checkpoint is not None and self.received is not None:
                     yield from awaiting(save_metadata(self._thread, self.metadata))

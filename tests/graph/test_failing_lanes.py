@@ -15,6 +15,7 @@ from helpers import Async, Drive, asks, chat, failing, fails, in_turn, lines, sa
 
 import agentgraph as ag
 from agentgraph.errors import StepFailedError
+from agentgraph.graph.nodes.desk import Desk
 from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.testing import call, calls
 
@@ -237,14 +238,13 @@ def test_a_question_beside_a_failure_stays_pending(drive: Drive) -> None:
 def test_a_question_beside_a_final_failure_is_void(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, hold = threading.Event(), Schedule.hold
+    asked, park = threading.Event(), Desk.park
 
-    def holding(schedule: Schedule, number: int) -> Any:
-        held = hold(schedule, number)
+    def parking(*arguments: Any) -> None:
+        park(*arguments)
         asked.set()
-        return held
 
-    monkeypatch.setattr(Schedule, "hold", holding)
+    monkeypatch.setattr(Desk, "park", parking)
     runner, *_ = run(drive, asking_beside(asked, is_final=True))
     assert (runner.pending("t"), "interrupted" in kinds(runner)) == ([], False)
     failing(drive.resume(runner, "t"), StepFailedError)

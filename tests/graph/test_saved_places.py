@@ -125,6 +125,7 @@ SAVING: dict[str, str] = {
     "graph.chat.call_attempts.Attempts._save": FAILURES,
     "graph.chat.tool_call.RunningCall.save_failure": TOOLS,
     "graph.foreign.graph_node": MESSAGES,
+    "graph.nodes.parking._save": ANSWERS,
     "graph.nodes.run_calls": RUNS,
     "graph.nodes.saved_calls": RUNS,
     "graph.nodes.spending": OURS,

@@ -127,25 +127,21 @@ class Room(int):
 
     Attributes:
         at_once: How many lanes or calls of a node run at once.
-        tasks: How many tasks of a node there are at once: those that run, and those that have a
-            question and wait whether it is needed.
         places: The places of the run, if a config of a user bounds them.
     """
 
     at_once: int
-    tasks: int
     places: Places | None
 
-    def __new__(cls, at_once: int, held: int = 0, *, is_given: bool = False) -> "Room":
+    def __new__(cls, at_once: int, *, is_given: bool = False) -> "Room":
         """Make it.
 
         Args:
             at_once: How many lanes or calls of a node run at once.
-            held: Number of additional tasks that may wait with a question.
             is_given: Whether a config of a user says so.
         """
-        room = super().__new__(cls, at_once + held + _SPARE)
-        room.at_once, room.tasks = at_once, at_once + held
+        room = super().__new__(cls, at_once + _SPARE)
+        room.at_once = at_once
         room.places = Places(at_once) if is_given else None
         return room
 

@@ -208,6 +208,9 @@ class Emitter:
     ) -> Note:
         """Emit a question at once, and return its note."""
         self.add_note("interrupted", question_data(value, schema, deadline), note_id=question_id)
+        control: Any = self._control
+        if (desk := getattr(control, "desk", None)) is not None:
+            desk.ask(question_id, may_continue=control.outer is not None)
         self.flush()
         return self.notes[-1]
 
@@ -298,6 +301,8 @@ class Emitter:
             self._clock.forget(entry.data)
             if mailbox := getattr(self._control, "mailbox", None):
                 mailbox.restore(entry.data)
+            if desk := getattr(self._control, "desk", None):
+                desk.discard(entry.data)
         else:
             self._clock.record(address, entry_id, kind == "interrupted")
             if is_streamed:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, NotRequired
 
 from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
@@ -20,7 +21,7 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.agent_records import RecordChanges
 from agentgraph.graph.failures import ErrorData, clear_limit_mark, each_once
-from agentgraph.graph.internals import RUNTIME, SCRATCHPAD, overwrite_in
+from agentgraph.graph.internals import RESUME_MAP, RESUMING, RUNTIME, SCRATCHPAD, overwrite_in
 from agentgraph.graph.lane_position import (
     GivenAnswer,
     Position,
@@ -110,6 +111,8 @@ class LaneCall(NamedTuple):
         after: The calls whose outcomes the function had, as in `Position`; saved with it.
         way: Where it runs, if it is one leaf: in its graph, in the task that would run that, or without
             a task (`leaf_pool.py`).
+        around: LangGraph's config of the node that runs it.
+        again: Whether it continues in the same run, after an answer.
     """
 
     node_context: NodeContext
@@ -120,6 +123,8 @@ class LaneCall(NamedTuple):
     request: str | None = None
     after: Sequence[int] | None = None
     way: Way = "task"
+    around: RunnableConfig | None = None
+    again: bool = False
 
 
 class Lane(NamedTuple):
@@ -162,10 +167,12 @@ class Lane(NamedTuple):
         return result_of(state), None
 
     def _arguments(self, call: LaneCall) -> dict[str, Any]:
-        state = call.see()
-        own = without_writer(get_config())["configurable"][RUNTIME]
+        state, config = call.see(), get_config()
+        own = without_writer(config)["configurable"][RUNTIME]
         named = _in_namespace(call.namespace)
         configurable = {**named, PARENT_STATE: state, RUNTIME: own}
+        if call.again:
+            configurable |= {RESUMING: True, RESUME_MAP: None}
         position = call.node_context.first_position(self.place, call.cursor)
         if call.request is not None:
             position["request"] = call.request
@@ -174,7 +181,7 @@ class Lane(NamedTuple):
         return {
             "input": {"position": position},
             "config": {"configurable": configurable},
-            "control": LaneStop(call.control),
+            "control": LaneStop(call.control, (call.around, config) if call.around else None),
         }
 
 

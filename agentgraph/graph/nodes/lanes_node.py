@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,6 +27,7 @@ from agentgraph.graph.nodes.gated_task import GatedTask, TaskCall, talk_tasks
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, Way, without_running
 from agentgraph.graph.nodes.leaf_lane import LeafLane
 from agentgraph.graph.nodes.metering import metered
+from agentgraph.graph.nodes.parking import check_parked, park
 from agentgraph.graph.nodes.reporter import Reporter
 from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import NotStarted
@@ -37,7 +38,6 @@ from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import AreConcurrent, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
-from agentgraph.tree.cancelling import may_cancel
 
 Results = Mapping[int, LaneResult]
 """The results of lanes, by their numbers."""
@@ -101,12 +101,6 @@ class LanesNode(Runnable[LaneState, Update]):
     def picture(self) -> Picture:
         """The drawing inside the node."""
         return picture_of(self.lanes)
-
-    @cached_property
-    def _may_cancel(self) -> bool:
-        """Whether a lane may cancel the others."""
-        tree = self.node_context.tree
-        return any(may_cancel(tree, lane.place) for lane in self.lanes)
 
     async def not_run(self, activation: Activation, job: Job, results: Results) -> LaneResult | None:
         """Return the result of a job whose lane is not run at all; None if it is run."""
@@ -252,27 +246,30 @@ class LanesNode(Runnable[LaneState, Update]):
             began: When it began, in microseconds, if it is a leaf that runs without a task; else 0.
         """
         ended, in_pool, began = None, began > 0, began or time.time_ns() // 1000
+        if number in schedule.needless:
+            return self._stopped(activation, job)
+        if (desk := schedule.control.desk) is not None and desk.parked:
+            check_parked(schedule.control)
         try:
             try:
-                if number in schedule.again:
+                if number in schedule.again or number in schedule.resumed:
                     job = schedule.ready.get(number, job)
                 elif self.may_skip or job.if_begun or job.asks is not None:
                     job, ended = await self._begun(activation, job, schedule)
-                    if in_pool:
-                        schedule.ready[number] = job
-                call = self._call(job, schedule, number, in_pool=in_pool)
+                    schedule.ready[number] = job
+                call = self._call(activation, job, schedule, number, in_pool=in_pool)
                 ended = ended or await Call(lane.attempt, lane.aattempt, (call,))
                 if schedule.turns is not None and ended[1] is None:
                     judged = self._judged(activation, job, schedule.turns, ended[0])
                     if isinstance(lane, LeafLane) and call.way != "graph":
                         judged = self._judged_leaf(activation, ended[0], judged)
                     ended = await judged
-            except GraphInterrupt:
+            except GraphInterrupt as paused:
                 if in_pool:
                     raise
-                schedule.may_cancel = self._may_cancel
-                await _held(schedule.hold(number))
-                raise
+                if schedule.is_over:
+                    raise GraphDrained("it is not needed any more") from None
+                await park(paused.args[0], activation.node_config, schedule.control)
         except GraphDrained as stop:
             if not _is_final(stop, activation, schedule):
                 raise
@@ -363,14 +360,24 @@ class LanesNode(Runnable[LaneState, Update]):
         except BaseException as error:
             raise self._marked(job, error)  # noqa: B904
 
-    def _call(self, job: Job, schedule: Schedule, number: int, *, in_pool: bool) -> LaneCall:
-        see = partial(job.sees, schedule.results)
-        if number in schedule.again:
-            returned = schedule.again[number]
-            call = LaneCall(self.node_context, job.cursor, see, schedule.control, way="graph")
-            return call._replace(see=lambda: replace(see(), returned=returned))
-        way: Way = "pool" if in_pool else "graph" if schedule.keeps_graphs else "task"
-        return LaneCall(self.node_context, job.cursor, see, schedule.control, way=way)
+    def _call(
+        self, activation: Activation, job: Job, schedule: Schedule, number: int, *, in_pool: bool
+    ) -> LaneCall:
+        see, again = partial(job.sees, schedule.results), number in schedule.resumed
+        way: Way = "pool" if in_pool else "graph" if schedule.keeps_graphs or again else "task"
+        call = LaneCall(
+            self.node_context,
+            job.cursor,
+            see,
+            schedule.control,
+            way=way,
+            around=activation.node_config,
+            again=again,
+        )
+        if number not in schedule.again or again:
+            return call
+        returned = schedule.again[number]
+        return call._replace(way="graph", see=lambda: replace(see(), returned=returned))
 
     def _result(
         self,

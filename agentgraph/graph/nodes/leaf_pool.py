@@ -33,7 +33,7 @@ from langgraph.errors import (
 from langgraph.types import Command
 
 from agentgraph.graph.guarded_saver import SaverFailure
-from agentgraph.graph.internals import RETURN, namespace_around
+from agentgraph.graph.internals import ERROR, RETURN, namespace_around
 from agentgraph.graph.leaf_tasks import LeafTask, LeafTasks
 from agentgraph.graph.nodes.calling import is_cancelled
 from agentgraph.graph.nodes.gated_task import Entry, GatedTask
@@ -182,7 +182,7 @@ class LeafPool:
         saver = self._tasks.saver
         if saver is not None and not isinstance(error, GraphBubbleUp | SaverFailure):
             with suppress(Exception, SaverFailure):  # it ends the run where LangGraph saves next
-                await Call(saver.put_failure, saver.aput_failure, (error, task.id, leaf.place))
+                await Call(saver.put, saver.aput, (error, task.id, leaf.place, ERROR))
         leaf.future.set_exception(error)
 
 

@@ -44,6 +44,14 @@ The example again, with numbers a=0, b=1, c=2, d=3:
 `Schedule` decides, with plain futures and no LangGraph; `run_tasks` and `arun_tasks` in `task_calls.py`
 call the tasks and wait. A lane that is one leaf waits at its gate too, but runs without a task
 (`leaf_pool.py`), under the id that its task would have; its task is called only if it needs one.
+
+Questions
+---------
+LangGraph keeps a question that a task raises until the node ends. So the task of a lane that pauses
+saves its questions itself, and ends by `Parked`: the lane holds no thread, and no place of others. Once
+one of them is answered (`desk.py`), its task is called again under the same number, when there is a
+place. If nothing else runs, the node raises the questions of all parked lanes. Another lane that wins,
+cancels them or fails permanently makes them needless before that.
 """
 
 import asyncio
@@ -56,11 +64,13 @@ from heapq import heappop, heappush
 from typing import Any, Literal
 
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
+from langgraph.types import Interrupt
 
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.graph.nodes.concurrency import AT_ONCE, Places, Room
 from agentgraph.graph.nodes.decisions import Turns, decided
 from agentgraph.graph.nodes.gated_task import unwrapped
+from agentgraph.graph.nodes.parking import Parked
 from agentgraph.graph.nodes.stopping import Stop
 
 AnyFuture = Future[Any] | asyncio.Future[Any]
@@ -114,6 +124,10 @@ class _Futures(Sequence[Future[None]]):
     def __len__(self) -> int:
         return self._count
 
+    def renew(self, number: int) -> None:
+        """Have a lane that is to run again wait again."""
+        self._made.pop(number, None)
+
     def let_go(self, number: int) -> None:
         """Have one future represent all that are done and not needed any more."""
         made = self._made.get(number)
@@ -140,12 +154,13 @@ class Schedule:
     Attributes:
         gates: The future that the task of each lane waits for before it begins.
         arrived: Done when that task waits at its gate.
-        wake: Done when a lane has ended, or is held with a question (see `hold`).
+        wake: Done when a lane has ended, or may continue after an answer.
         again: Results of leaves that continue in tasks, or None, by number.
-        ready: Facts about leaves that are known before they begin, by number.
+        ready: The jobs of lanes that have begun, and may have to continue in another task, by number.
+        resumed: The lanes that continue after an answer, by number, each with the questions so far.
+        needless: The numbers of parked lanes that are not needed any more.
         keeps_graphs: Whether lanes that are one leaf run in their graphs all the same.
         may_be_decided: Whether it runs lanes of which one may decide for all.
-        may_cancel: Whether one may cancel the others, as far as their code shows it.
         results: The results of the lanes that ended, by number.
         turns: Lets lanes that have ended be judged; None if the first success wins unasked.
         is_decided: Whether one lane has won under `on_error="first"`, or has cancelled the others.
@@ -178,17 +193,19 @@ class Schedule:
         self.gates, self.arrived = _Futures(len(needs)), _Futures(len(needs))
         self.again: dict[int, Any] = {}
         self.ready: dict[int, Any] = {}
-        self.keeps_graphs = self.may_be_decided = self.may_cancel = False
+        self.resumed: dict[int, set[str]] = {}
+        self.needless: set[int] = set()
+        self.keeps_graphs = self.may_be_decided = False
         self.results: dict[int, Any] = {}
         self.control = control
         self.wake: Future[None] = Future()
-        self._held: dict[int, Future[None]] = {}
+        self._parked: dict[int, Parked] = {}
+        self._is_closed = False
         self._lock = threading.Lock()
         self._needs, self._on_error, self._in_steps = needs, on_error, in_steps
         self._is_final = is_final and on_error == "fail"
         self._is_over = is_over
         self._at_once = at_once
-        self._most = len(needs)
         self._places: Places | None = None
         self._depth, self._left = 0, set[int]()
         self.is_decided = False
@@ -205,32 +222,14 @@ class Schedule:
         self._ready = [number for number, missing in enumerate(self._missing) if not missing]
         self._raised: dict[int, BaseException] = {}
         self._unneeded: set[int] = set()
-        self._ended, self._again = deque[int](), deque[int]()
+        self._ended, self._again, self._woken = deque[int](), deque[int](), deque[int]()
+        self._called_first: set[int] = set()
 
     def arrive(self, number: int) -> Future[None]:
         """Note that the task of a lane waits, and return its gate."""
         self.arrived[number].set_result(None)
         gate: Future[None] = self.gates[number]
         return gate
-
-    def hold(self, number: int) -> Future[None]:
-        """Return a future for which a lane waits with its question, until the question is needed.
-
-        It is not needed once another lane was first, cancels it, or failed permanently. It must not be
-        raised earlier: LangGraph would keep it pending even after the node has ended.
-        """
-        held: Future[None] = Future()
-        if self._is_over:
-            held.set_exception(GraphDrained("it is not needed any more"))
-            return held
-        if not (self._is_final or self._on_error == "first" or self.may_cancel):
-            held.set_result(None)
-            return held
-        self._leave(number)
-        with self._lock:
-            self._held[number] = held
-            self._ring()
-        return held
 
     def find_decision(self, saved: Iterable[Any]) -> None:
         """Look whether the lanes were decided before a resume: then none of them runs any more.
@@ -277,6 +276,8 @@ class Schedule:
         """
         with self._lock:
             self.wake = Future() if self.wake.done() else self.wake
+        while self._woken:
+            self._resume(self._woken.popleft())
         order = sorted(ended, key=lambda number: _when(ended[number]))
         last = [each for each in order if self._ends_all(ended[each])] if self._is_final else []
         if last:
@@ -287,16 +288,26 @@ class Schedule:
             self._take(number, ended[number])
             self._stop_unneeded(number)
             self._open()
+        if self._parked and self.is_over:
+            self._end_parked()
 
     def close(self) -> None:
-        """End the tasks that wait at their gates, so that a resume calls them again."""
+        """End the tasks that wait at their gates, so that a resume calls them again.
+
+        No parked lane continues any more.
+        """
+        self._is_closed = True
+        if self._parked and (desk := self.control.desk) is not None:
+            if self.is_decided:
+                desk.discard(self._all_unanswered())
+            else:
+                self._rests()
         for number in self._waiting:
             if not self.gates[number].done():
                 self.gates[number].set_exception(GraphDrained("it has not begun"))
         self._waiting.clear()
         if self._places is not None:
             self._places.refuse(self.gates.made, GraphDrained("it has not begun"))
-        self._release(GraphDrained("it is not needed any more"))
 
     def finished(self) -> dict[int, object]:
         """Return the results of the lanes by number, after all tasks have ended.
@@ -313,20 +324,26 @@ class Schedule:
             raise_together(failed, ())
         if (joined := decided(self.results, first_wins=self._on_error == "first")) is not None:
             return joined
-        paused = [error for error in raised if isinstance(error, GraphInterrupt)]
-        questions = each_once(asked for error in paused for asked in error.args[0])
+        others = self._raised | (self._parked if self._is_over else {})
+        questions = each_once(self._questions())
         is_judged = self.turns is not None and bool(self.results)  # and nothing was accepted
         if failed and not (is_judged or (questions and self._on_error == "first")):
             raise_together(failed, questions)
         if questions:
             raise GraphInterrupt(questions)
-        others = self._raised.items()
-        stopped = [n for n, error in others if not isinstance(error, GraphInterrupt)]
+        stopped = [n for n, error in others.items() if not isinstance(error, GraphInterrupt)]
         if is_judged:  # failures are part of the answer that none was accepted, stops are not
-            stopped = [n for n in stopped if not is_failure(self._raised[n])]
+            stopped = [n for n in stopped if not is_failure(others[n])]
         if numbers := [number for number in stopped if number not in self._unneeded]:
-            raise self._raised[numbers[0]]
+            raise others[numbers[0]]
         return dict(sorted(self.results.items()))
+
+    def _questions(self) -> Iterator[Interrupt]:
+        """Yield the questions of the lanes, in the order of the lanes."""
+        every = self._raised | ({} if self._is_over else self._parked)
+        for _, error in sorted(every.items()):
+            if isinstance(error, GraphInterrupt | Parked):
+                yield from error.questions if isinstance(error, Parked) else error.args[0]
 
     def failures(self) -> list[Failure]:
         """Return the failures of the lanes."""
@@ -342,10 +359,10 @@ class Schedule:
             room: How many tasks LangGraph runs at once.
             depth: How deep in the tree the node is.
         """
-        self._at_once, self._most = min(self._at_once, room.at_once), room.tasks
+        self._at_once = min(self._at_once, room.at_once)
         self._places, self._depth = room.places, depth
         running, have_results, waiting = self._running, set[int](), 0
-        called = set[int]()
+        called = self._called_first
         if self.is_decided:
             for number in self._joined:
                 running[number] = yield from self._called(number)
@@ -367,9 +384,9 @@ class Schedule:
             opened = [number for number in opened if number not in called]
             for number in (*opened, *_taken(self._again)):
                 running[number] = yield from self._called(number)
-            if not running:
+            if not running and self._is_closed:
                 return
-            if not (self._ended or self._again):
+            if not (self._ended or self._again or self._woken):
                 yield self.wake
 
     def _called(self, number: int) -> Generator[int, Outcome, Outcome]:
@@ -398,7 +415,10 @@ class Schedule:
         if future.cancelled():
             self._raised[number] = GraphDrained("it is not needed any more")
         elif (error := future.exception()) is not None:
-            self._raised[number] = unwrapped(error)
+            if isinstance(error, Parked):
+                self._park(number, error)
+            else:
+                self._raised[number] = unwrapped(error)
         else:
             self.results[number] = result = future.result()
             if self._on_error == "first":
@@ -410,6 +430,55 @@ class Schedule:
                 self._missing[other] -= 1
                 if not self._missing[other]:
                     heappush(self._ready, other)
+
+    def _park(self, number: int, parked: Parked) -> None:
+        self._parked[number] = parked
+        if (desk := self.control.desk) is not None:
+            desk.park(self._unanswered(number), partial(self._wake, number))
+
+    def _unanswered(self, number: int) -> set[str]:
+        """Return the questions of a parked lane, without those after which it has continued."""
+        return {each.id for each in self._parked[number].questions} - self.resumed.get(number, set())
+
+    def _all_unanswered(self) -> list[str]:
+        return [each for number in self._parked for each in self._unanswered(number)]
+
+    def _wake(self, number: int) -> None:
+        with self._lock:
+            self._woken.append(number)
+            self._ring()
+
+    def _resume(self, number: int) -> None:
+        """Have a parked lane continue as soon as there is a place, if it has an answer."""
+        desk = self.control.desk
+        if self._is_closed or desk is None or number not in self._parked:
+            return
+        if not (answered := desk.answered(self._unanswered(number))):
+            return
+        self.resumed[number] = self.resumed.get(number, set()) | answered
+        del self._parked[number]
+        self.gates.renew(number)
+        self.arrived.renew(number)
+        self._left.discard(number)
+        self._called_first.discard(number)
+        self._waiting[number] = None
+        heappush(self._ready, number)
+
+    def _end_parked(self) -> None:
+        """Have parked lanes end that are not needed any more: their tasks return results."""
+        for number in self._parked:
+            self.arrived.renew(number)
+            self.needless.add(number)
+            self._again.append(number)
+        self._parked.clear()
+
+    def _rests(self) -> bool:
+        """Return whether no parked lane continues: no answer to one is on its way."""
+        if not self._parked or (desk := self.control.desk) is None:
+            return True
+        return desk.rest(
+            self._all_unanswered(), is_last=getattr(self.control.outer, "outer", None) is None
+        )
 
     def _is_fatal(self, number: int) -> bool:
         error = self._raised.get(number)
@@ -440,9 +509,9 @@ class Schedule:
         if self.is_decided or (self._is_final and self._has_failed()):
             self.close()
             return
-        begun, held = len(self.gates) - len(self._waiting), len(self._held)
-        running = begun - len(self.results) - len(self._raised) - held
-        while self._ready and running < min(self._at_once, self._most - held):
+        begun = len(self.gates) - len(self._waiting)
+        running = begun - len(self.results) - len(self._raised) - len(self._parked)
+        while self._ready and running < self._at_once:
             if (number := heappop(self._ready)) not in self._waiting:
                 continue
             del self._waiting[number]
@@ -452,10 +521,7 @@ class Schedule:
             elif not self.gates[number].done():  # it was cancelled
                 self.gates[number].set_result(None)
             running += 1
-        if held >= self._most:  # no other lane can begin
-            self._release(None)
-        elif running == 0:
-            self._release(None)
+        if running == 0 and self._rests():
             self.close()
 
     def _leave(self, number: int) -> None:
@@ -468,17 +534,6 @@ class Schedule:
         if gate.exception() is None:
             self._left.add(number)
             self._places.leave()
-
-    def _release(self, why_not: GraphDrained | None) -> None:
-        with self._lock:
-            held, self._held = self._held, {}
-        for each in held.values():
-            if each.done():
-                continue
-            if why_not is None:
-                each.set_result(None)
-            else:
-                each.set_exception(why_not)
 
 
 def _taken(numbers: deque[int]) -> Iterator[int]:

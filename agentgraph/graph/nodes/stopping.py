@@ -32,6 +32,7 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
 from agentgraph.graph.internals import RESUME_MAP
+from agentgraph.graph.nodes.desk import Desk
 from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.saving import loop_around
 
@@ -42,12 +43,13 @@ class Stop(RunControl):
     Attributes:
         outer: The enclosing control; its stop stops this one, too.
         mailbox: Has the messages that are sent to the run meanwhile; None if it takes none.
+        desk: Takes the answers to its questions meanwhile; None if it takes none.
         carried: The exception to raise where the run was started, after everything has stopped.
     """
 
     __slots__ = (
         *("_cancels", "_is_abandoned", "_is_requested", "_is_unwanted", "_lock", "_stops", "_waits"),
-        *("carried", "mailbox", "outer"),
+        *("carried", "desk", "mailbox", "outer"),
     )
 
     def __init__(self, outer: RunControl | None = None) -> None:
@@ -55,7 +57,9 @@ class Stop(RunControl):
         self._is_requested = self._is_unwanted = self._is_abandoned = False
         self._stops = 0
         self.outer = outer
-        self.mailbox: Mailbox | None = outer.mailbox if isinstance(outer, Stop) else None
+        around = outer if isinstance(outer, Stop) else None
+        self.mailbox: Mailbox | None = around.mailbox if around else None
+        self.desk: Desk | None = around.desk if around else None
         self.carried: BaseException | None = None
         self._cancels: set[Callable[[], None]] = set()
         self._waits: set[Callable[[], None]] = set()
@@ -173,16 +177,24 @@ class NotStarted(GraphDrained):
         self.control = control
 
 
+TaskConfigs = tuple[RunnableConfig, RunnableConfig]
+"""LangGraph's configs of a node and of a task that it runs."""
+
+
 class LaneStop(Stop):
     """Stops one lane, but not before its first step, which may have an answer to take.
 
     A step that only raises a failure is not stopped, either.
+
+    Attributes:
+        task: The task that runs it; None if it runs without its graph.
     """
 
-    __slots__ = ("_begun", "_fails_next", "_stops_before")
+    __slots__ = ("_begun", "_fails_next", "_stops_before", "task")
 
-    def __init__(self, outer: RunControl) -> None:
+    def __init__(self, outer: RunControl, task: TaskConfigs | None = None) -> None:
         super().__init__(outer)
+        self.task = task
         self._begun = self._fails_next = False
         self._stops_before = 0
 

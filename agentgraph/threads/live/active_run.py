@@ -3,17 +3,19 @@
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import partial
 
 from langchain_core.messages import BaseMessage
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.nodes.desk import Desk
 from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import now
-from agentgraph.graph.sync_async import arun_calls
+from agentgraph.graph.sync_async import Call, arun_calls
 from agentgraph.journal.locks import holder_of, holders_on
 from agentgraph.journal.requests import (
     AlreadyReadError,
@@ -68,12 +70,17 @@ def check_loop(saver: Saver, thread_id: str) -> None:
             )
 
 
+_SAVE_SECONDS = 5.0
+"""Maximum seconds to wait at the end of a run for an answer that is being saved."""
+
+
 class ActiveRun:
     """A run, from the time at which its thread is locked.
 
     Attributes:
         control: Stops it.
         mailbox: The messages that are sent to it.
+        desk: Takes the answers to its questions.
         waiting: Messages that were sent before it began, and that belong into its input.
         began: When, in seconds since 1970.
         thread: The thread; None until what was requested before has been read.
@@ -84,8 +91,8 @@ class ActiveRun:
     """
 
     def __init__(self) -> None:
-        self.control, self.mailbox = Stop(), Mailbox()
-        self.control.mailbox = self.mailbox
+        self.control, self.mailbox, self.desk = Stop(), Mailbox(), Desk()
+        self.control.mailbox, self.control.desk = self.mailbox, self.desk
         self.waiting: Sequence[BaseMessage] = ()
         self.feed, self.released = Feed(), Future[None]()
         self.feed.base = now()
@@ -174,12 +181,22 @@ class ActiveRun:
             elif each.kind == "steer":
                 self.mailbox.add(each.messages)
 
+    async def end_answers(self) -> None:
+        """Take no more answers, and wait until those that were taken are saved."""
+        ended = self.desk.close()
+        if not ended.done():
+            await Call(partial(wait, [ended], _SAVE_SECONDS), partial(_awaited, ended))
+
     async def mark_requests(self, thread: ThreadSaver) -> None:
         """Mark the requests that were read, at its end: stops, and messages that are in the history."""
         if not self._requests:
             return
         new = {each.id for each in unread(self._requests.values(), await ids_on(thread))}
         await mark_read(thread, (each for each in self._requests.values() if each.id not in new))
+
+
+async def _awaited(ended: Future[None]) -> None:
+    await asyncio.wait({asyncio.wrap_future(ended)}, timeout=_SAVE_SECONDS)
 
 
 def _is_open(own: str, listed: Sequence[Request], ids: set[str | None]) -> bool:
