@@ -1,6 +1,7 @@
 """Questions as AG-UI's interrupts, and calls of the front end's tools as questions."""
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from ag_ui.core import Interrupt, ToolMessage
@@ -57,6 +58,7 @@ def as_interrupt(question: Question, calls: Iterable[Mapping[str, object]]) -> I
         message=_text(question.value),
         tool_call_id=call["id"] if call else None,
         response_schema=plain(schema) if isinstance(schema, dict) else None,
+        expires_at=None if question.deadline is None else _iso_time(question.deadline),
         metadata={OURS: ours},
     )
 
@@ -88,6 +90,10 @@ def _approved_call(value: object, calls: Iterable[Mapping[str, object]]) -> Mapp
         case {"type": "tool_approval", "tool_call_id": str(call_id)}:
             return {"id": call_id}
     return None
+
+
+def _iso_time(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat()
 
 
 def _text(value: object) -> str:

@@ -28,7 +28,7 @@ from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.urls import without_password
 from agentgraph.safe_repr import error_text
-from agentgraph.show.approvals import question_line
+from agentgraph.show.approvals import question_line, until_text
 from agentgraph.show.lines import one_line, without_controls
 from agentgraph.show.screens import Lines, Terminal, is_live, text_console
 from agentgraph.show.watching import watch
@@ -335,5 +335,6 @@ def _running_line(running: list[tuple[str, float]]) -> str:
 def _question_line(question: Interrupt) -> str:
     choices = ", ".join(choices_of(question))
     head = f"{question.address} (id {question.id})" + (f", one of {choices}" if choices else "")
+    head += until_text(question)
     line = textwrap.shorten(one_line(question_line(question)), _SHOWN, placeholder=" ...")
     return f"  {one_line(head)}: {line}"

@@ -21,7 +21,7 @@ from agentgraph.journal.steps import Visit
 from agentgraph.reports.result import Usage
 from agentgraph.reports.thread import Thread, Turn
 from agentgraph.safe_repr import as_json as as_text
-from agentgraph.show.approvals import question_line
+from agentgraph.show.approvals import question_line, until_text
 from agentgraph.show.lines import one_line, print_event, without_controls
 from agentgraph.show.screens import text_console
 from agentgraph.show.timeline import chart
@@ -343,7 +343,7 @@ def _print(thread: Thread) -> None:
 
 def _print_waiting(thread: Thread) -> None:
     for question in thread.pending:
-        asked = question_line(question)
+        asked = question_line(question) + until_text(question)
         click.echo(without_controls(f"Waits: {question.address}: {one_line(asked)}"))
 
 

@@ -16,7 +16,6 @@ from typing import Literal, NotRequired, cast
 from langchain_core.runnables import RunnableConfig
 from typing_extensions import TypedDict
 
-from agentgraph.agents.approvals import decided
 from agentgraph.agents.deadlines import seconds_of
 from agentgraph.agents.schemas import plain
 from agentgraph.agents.signals import AnswerTimeout, NoDefault
@@ -26,7 +25,10 @@ from agentgraph.graph.stamps import Deadline, now, seconds
 DEADLINES = "agentgraph_deadlines"
 """The key in a config of the deadlines of a run's questions, by id: who asks again keeps its own."""
 _OURS = "$agentgraph"
-_REJECTED = "No decision was made before the deadline, so the call did not run."
+_REJECTED = {
+    "type": "reject",
+    "message": "No decision was made before the deadline, so the call did not run.",
+}
 
 
 def deadline_of(timeout: AnswerTimeout, default: object) -> Deadline | None:
@@ -44,12 +46,11 @@ def deadline_of(timeout: AnswerTimeout, default: object) -> Deadline | None:
 
 def approval_deadline(timeout: AnswerTimeout, asked: object) -> Deadline | None:
     """Return the deadline of a question for approval, whose default rejects all calls."""
-    wait, reject = seconds_of(timeout), decided(["reject"], asked)
-    if wait is None or reject is None:
-        return None
-    for each in reject.get("decisions", [reject]):  # type: ignore[attr-defined]
-        each["message"] = _REJECTED
-    return Deadline(wait, None, [reject], is_decision=True)
+    wait, default = seconds_of(timeout), cast(object, _REJECTED)
+    match asked:
+        case {"review_configs": [_, *_] as configs}:
+            default = {"decisions": [_REJECTED] * len(configs)}
+    return None if wait is None else Deadline(wait, None, [default], is_decision=True)
 
 
 def begun(deadline: Deadline, question_id: str, config: RunnableConfig) -> Deadline:
@@ -58,11 +59,6 @@ def begun(deadline: Deadline, question_id: str, config: RunnableConfig) -> Deadl
         return deadline
     known: MutableMapping[str, float] = config["configurable"].get(DEADLINES, {})
     return deadline._replace(at=known.setdefault(question_id, seconds(now()) + deadline.timeout))
-
-
-def has_passed(deadline: Deadline | None, time: float) -> bool:
-    """Return whether a deadline has passed at a time, in seconds since 1970."""
-    return deadline is not None and deadline.at is not None and deadline.at <= time
 
 
 class Substitute(TypedDict):
@@ -92,12 +88,6 @@ def substitute_in(answer: object) -> Substitute | None:
     """Return the substitute in the place of an answer; None for the answer of a person."""
     late = answer.get(_OURS) if isinstance(answer, Mapping) else None
     return cast(Substitute, late) if isinstance(late, dict) and "deadline" in late else None
-
-
-def plain_answer(answer: object) -> object:
-    """Return an answer as its agent gets it; None for a failure."""
-    late = substitute_in(answer)
-    return answer if late is None else late.get("answer")
 
 
 def take_timeout(late: Substitute, config: RunnableConfig) -> bool:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from agentgraph.errors import UnknownInterruptError
 from agentgraph.graph.deadlines import shown_time, substitute_of
 from agentgraph.graph.stamps import Deadline, Note, asker_of, now, seconds
-from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.pending import PendingQuestions
+from agentgraph.journal.step_runs import deadline_decided
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.turn_lines import TurnLine, last_turn, present_turn
 from agentgraph.safe_repr import shown
@@ -106,10 +106,7 @@ async def too_late(
 
 def decided_late(turn: TurnLine) -> dict[str, Overdue]:
     """Return the questions of a turn whose deadlines took the place of an answer, by id."""
-    answers, found = turn.answers, dict[str, Overdue]()
-    for entry in turn.story.entries:
-        if isinstance(entry, Note) and entry.kind == "interrupted" and "deadline" in entry.data:
-            deadline = Deadline(*entry.data["deadline"])
-            if answers.get(entry.id) == data_digest(substitute_of(entry.id, deadline)):
-                found[entry.id] = Overdue(entry.address, deadline)
-    return found
+    answers = turn.answers
+    notes = [each for each in turn.story.entries if isinstance(each, Note)]
+    asked = [(each, deadline_decided(each, answers)) for each in notes if each.kind == "interrupted"]
+    return {note.id: Overdue(note.address, deadline) for note, deadline in asked if deadline}

@@ -6,10 +6,12 @@ that resumes it saves a note "resumed" at the checkpoint of the step, and each r
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from agentgraph.graph.stamps import Entry, Note, event_order, number_of, seconds, time_in
+from agentgraph.graph.deadlines import substitute_of
+from agentgraph.graph.stamps import Deadline, Entry, Note, event_order, number_of, seconds, time_in
+from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import COPIED, Saved, error_in, is_stop
 from agentgraph.journal.schema import ALL, DISCARDED, KEPT, RECEIVED, RESUMED, REWOUND, STOPPED
@@ -39,6 +41,7 @@ class QuestionSpan(NamedTuple):
         began: When it was asked.
         ended: When it was answered or dropped; None if neither is known.
         is_dropped: Whether it was dropped.
+        is_late: Whether its deadline passed without an answer.
     """
 
     note: Note
@@ -46,6 +49,7 @@ class QuestionSpan(NamedTuple):
     began: float
     ended: float | None
     is_dropped: bool
+    is_late: bool = False
 
 
 class StepRuns:
@@ -187,7 +191,9 @@ def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[QuestionS
         ends = ends or [each for each in drops if note_id in each.data and _is_after(each, times[-1])]
         end = ends[0] if ends else None
         is_dropped = end is not None and end.kind == "discarded"
-        yield QuestionSpan(times[-1], number, time_in(times[0]), end and time_in(end), is_dropped)
+        digests = end.data if end is not None and end.kind == RESUMED else ()
+        late = isinstance(digests, Mapping) and deadline_decided(times[-1], digests) is not None
+        yield QuestionSpan(times[-1], number, time_in(times[0]), end and time_in(end), is_dropped, late)
 
 
 def _answers(in_order: Iterable[Note]) -> Iterator[tuple[Note, set[str]]]:
@@ -203,6 +209,20 @@ def _answers(in_order: Iterable[Note]) -> Iterator[tuple[Note, set[str]]]:
         elif note.kind == RESUMED and note.data:
             yield note, {*note.data} - kept
             kept -= {*note.data}
+
+
+def deadline_decided(question: Note, answered: Mapping[str, str]) -> Deadline | None:
+    """Return the deadline of a question if that took the place of an answer; None otherwise.
+
+    Args:
+        question: The note of the question.
+        answered: Answered questions, by their ids, each with a digest of its answer.
+    """
+    if "deadline" not in question.data:
+        return None
+    deadline = Deadline(*question.data["deadline"])
+    is_substitute = answered.get(question.id) == data_digest(substitute_of(question.id, deadline))
+    return deadline if is_substitute else None
 
 
 def _is_after(note: Note, other: Note) -> bool:

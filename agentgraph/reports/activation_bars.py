@@ -250,7 +250,7 @@ class _Chart:
             own,
             id=bar_id,
             kind="question",
-            label=cut(label, _LABEL),
+            label=cut(label, _LABEL) + " (not answered in time)" * asked.is_late,
             node=note.order.step.partition(":")[2],
             step=note.order.step,
             began=asked.began,

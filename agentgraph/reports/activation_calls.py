@@ -10,9 +10,10 @@ from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_of
+from agentgraph.graph.deadlines import substitute_in
 from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.paired_calls import answers_in, call_id, calls_of
-from agentgraph.graph.stamps import Entry, Note, event_order, seconds
+from agentgraph.graph.stamps import Deadline, Entry, Note, event_order, seconds
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.task_results import TAG
 from agentgraph.journal.saved import Saved
@@ -52,13 +53,15 @@ class Asked:
 
     Attributes:
         question: The question.
-        answer: The saved answer; None without an answer.
+        answer: The saved answer, or the default of the question; None without an answer.
         is_answered: Whether the saver has an answer.
+        is_late: Whether the deadline of the question passed without an answer of a person.
     """
 
     question: Interrupt
     answer: object
     is_answered: bool
+    is_late: bool = False
 
 
 def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State) -> list[ToolRun]:
@@ -133,7 +136,15 @@ def questions_in(tree: Tree, found: FoundActivation, entries: Sequence[Entry]) -
     answers = dict[str, object]()
     for agent_step in found.agent_steps if asked else ():
         answers |= _answers_at(tree, agent_step)
-    return [Asked(question_of(tree, each), answers.get(each.id), each.id in answers) for each in asked]
+    return [_asked(tree, each, answers) for each in asked]
+
+
+def _asked(tree: Tree, note: Note, answers: Mapping[str, object]) -> Asked:
+    question, given = question_of(tree, note), answers.get(note.id)
+    if late := substitute_in(given):
+        return Asked(question, late.get("answer"), late["kind"] == "default", is_late=True)
+    is_decision = "deadline" in note.data and [given] == Deadline(*note.data["deadline"]).default
+    return Asked(question, given, note.id in answers, is_late=is_decision)
 
 
 def _answers_at(tree: Tree, agent_step: AgentStep) -> dict[str, object]:

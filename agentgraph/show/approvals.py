@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from agentgraph.agents.approvals import KINDS, Request, requests_in
 from agentgraph.events.events import Interrupt
@@ -34,6 +35,14 @@ def question_text(question: Interrupt) -> str:
     if not requests:
         return str(question.value)
     return "\n".join(_lines(requests))
+
+
+def until_text(question: Interrupt) -> str:
+    """Return the deadline of a question in brackets, in local time; empty without one."""
+    if question.deadline is None:
+        return ""
+    local = datetime.fromtimestamp(int(question.deadline)).astimezone()
+    return f" (until {local:%Y-%m-%d %H:%M:%S})"
 
 
 def question_line(question: Interrupt) -> str:

@@ -11,7 +11,7 @@ from agentgraph.agents.agents import Agent
 from agentgraph.agents.kinds import agents_inside
 from agentgraph.events.events import AgentEvent
 from agentgraph.safe_repr import as_json, cut, printable, shown
-from agentgraph.show.approvals import question_text
+from agentgraph.show.approvals import question_text, until_text
 from agentgraph.show.kinds import kind_text
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def shown_text(event: AgentEvent) -> str:
         event: The event.
     """
     if event.action and (question := event.action.interrupted):
-        return f"[asks] {question_text(question)}"
+        return f"[asks] {question_text(question)}{until_text(question)}"
     if isinstance(event.message, ToolMessage):
         return f"[result] {event.message.name or 'a tool'}: {event.text}"
     return event_text(event)

@@ -78,6 +78,7 @@ def question_data(question: Interrupt) -> JsonObject:
         "agent_name": question.agent_name,
         "value": as_json(question.value),
         "response_schema": question.response_schema,
+        "deadline": question.deadline,
     }
 
 
@@ -105,6 +106,7 @@ def activation_data(report: ActivationReport) -> JsonObject:
                 "question": question_data(each.question),
                 "answer": as_json(each.answer),
                 "is_answered": each.is_answered,
+                "is_late": each.is_late,
             }
             for each in report.questions
         ],

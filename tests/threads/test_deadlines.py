@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,22 @@ def test_an_approval_that_comes_too_late_is_a_rejection(session: Session, mode: 
     assert (paid, session.thread().status) == ([], "done")
     with pytest.raises(ag.UnknownInterruptError, match="its default rejects the calls"):
         drives(session, "resume", "t", {questions[0].id: yes})
+
+
+@pytest.mark.by_turns("session")
+@pytest.mark.parametrize("options", [NO, {}], ids=["default", "no default"])
+def test_reports_tell_a_default_from_an_answer(session: Session, options: dict[str, Any]) -> None:
+    (question,) = asked(session, ag.sequential("s", [boss(**options)]))
+    with suppress(ag.QuestionTimeoutError):
+        drives(session, "resume", "t")
+    timeline = session.use(lambda r: r.timeline("t"), lambda r: r.atimeline("t"))
+    (bar,) = [each for each in timeline.bars if each.kind == "question"]
+    assert (bar.label, bar.state) == ("Print it? (not answered in time)", "done")
+    report = session.use(lambda r: r.activation("t", "s/boss"), lambda r: r.aactivation("t", "s/boss"))
+    (found,) = report.questions
+    is_answered, answer = bool(options), options.get("default")
+    assert (found.question, found.answer) == (question, answer)
+    assert (found.is_answered, found.is_late) == (is_answered, True)
 
 
 def test_advance_looks_at_the_clock(session: Session) -> None:

@@ -17,7 +17,7 @@ export function errorView(error) {
 }
 
 /** @param {AskedQuestion} asked */
-export function questionView({question, answer, is_answered: isAnswered}) {
+export function questionView({question, answer, is_answered: isAnswered, is_late: isLate}) {
   const asked = question.value;
   /** @type {{name: string, args: Data}[]} */
   const requests = asked?.action_requests ?? (asked?.type === "tool_approval" ? [asked] : []);
@@ -29,8 +29,8 @@ export function questionView({question, answer, is_answered: isAnswered}) {
     ...requests.map(({name, args}) => el("div", {}, el("b", {}, shortText(name, 80)), dataView(args))),
     rest === undefined ? null : dataView(rest),
     !isAnswered
-      ? el("p", {class: "quiet"}, "No answer yet")
-      : el("div", {}, el("span", {class: "quiet"}, "Answer "), dataView(answer)),
+      ? el("p", {class: "quiet"}, isLate ? "Not answered in time" : "No answer yet")
+      : el("div", {}, el("span", {class: "quiet"}, isLate ? "Default " : "Answer "), dataView(answer)),
   );
 }
 

@@ -3,7 +3,7 @@
 // Typed texts stay. The card of a question is kept when updates arrive, when the question is closed
 // (another window answered it), and when another thread is opened.
 
-import {el, focusIn, longText, newId, setText} from "./elements.js";
+import {el, focusIn, longText, newId, setText, timeText} from "./elements.js";
 import {actionButton, refusal} from "./entries.js";
 import {faultsIn, inputIn, questionForm, questionRest, questionText, showFaults} from "./forms.js";
 import {lookAt} from "./looking.js";
@@ -220,6 +220,7 @@ function makeCard(store, threadId, question, close) {
     el("div", {class: "asker"}, el("b", {}, name), " ", look),
     title,
     rest === undefined ? null : dataView(rest),
+    question.deadline ? el("p", {class: "quiet"}, `Until ${timeText(question.deadline)}`) : null,
     form,
     notice,
   );

@@ -79,6 +79,8 @@ export interface Question {
   agent_name: string;
   value: Data;
   response_schema: Schema | null;
+  /** Until when an answer counts, in seconds since 1970. */
+  deadline: number | null;
 }
 
 export interface Turn {
@@ -204,6 +206,8 @@ export interface AskedQuestion {
   question: Question;
   answer: Data;
   is_answered: boolean;
+  /** Whether the deadline passed without an answer of a person. */
+  is_late: boolean;
 }
 
 /** An earlier attempt of an activation, or the same activation on another line. */
