@@ -70,18 +70,24 @@ def is_saved_at_exit(config: RunnableConfig) -> bool:
 def step_config(config: RunnableConfig) -> RunnableConfig:
     """Return the config under which a saver stores the writes of the step in which a node runs.
 
+    A lane that is one leaf has no step. LangGraph's map of checkpoints also has the namespace of the
+    node that runs lanes, with the checkpoint of the graph around it.
+
     Args:
         config: LangGraph's config of the node.
     """
     configurable = config["configurable"]
     around = str(configurable["checkpoint_ns"]).rpartition("|")[0]
-    while around not in configurable["checkpoint_map"]:  # a lane that is one leaf has no step
+    checkpoints: Mapping[str, str] = configurable["checkpoint_map"]
+    while around not in checkpoints:
         around = around.rpartition("|")[0]
+    while around and checkpoints.get(outer := around.rpartition("|")[0]) == checkpoints[around]:
+        around = outer
     return {
         "configurable": {
             "thread_id": configurable["thread_id"],
             "checkpoint_ns": around,
-            "checkpoint_id": configurable["checkpoint_map"][around],
+            "checkpoint_id": checkpoints[around],
         }
     }
 

@@ -264,3 +264,39 @@ def test_limits_that_make_no_sense_are_refused(options: Any, text: str) -> None:
     with pytest.raises(ag.AgentGraphError) as caught:
         ag.Limits(**options)
     assert str(caught.value).startswith(text)
+
+
+LANES: dict[str, Any] = {
+    "a branch": lambda leaf: ag.parallel("p", [leaf, says("z")]),
+    "a branch of two": lambda leaf: ag.parallel(
+        "p", [ag.sequential("s", [says("y"), leaf]), says("z")]
+    ),
+    "a step": lambda leaf: ag.workflow("f", [leaf]),
+    "an item": lambda leaf: ag.each("e", leaf, lambda ctx: [1]),
+    "a branch in a branch": lambda leaf: ag.parallel(
+        "o", [ag.sequential("s", [says("y"), ag.parallel("p", [leaf, says("z")])]), says("x")]
+    ),
+}
+
+
+@pytest.mark.parametrize("on_limit", ["raise", "ask"])
+@pytest.mark.parametrize("where", LANES)
+def test_what_a_leaf_spent_before_it_failed_counts_in_every_lane(
+    drive: Drive, where: str, on_limit: Any
+) -> None:
+    fails = [ValueError("late")]
+
+    def fn(ctx: ag.Context) -> str:
+        text = str(scripted("Fine.").invoke("?").text)
+        if fails:
+            raise fails.pop()
+        return text
+
+    limits = ag.Limits(model_calls=2, on_limit=on_limit)
+    runner = ag.Runner(LANES[where](ag.function_agent("w", fn)), limits=limits)
+    with pytest.raises((ValueError, ag.StepFailedError)):
+        list(drive.run(runner, "Go.", thread_id="t"))
+    assert runner.thread("t").spent.by_agent["w"].model_calls == 1
+    list(drive.resume(runner, "t"))
+    spent = runner.thread("t").spent.by_agent["w"]
+    assert (spent.model_calls, spent.steps) == (2, 1)
