@@ -1,6 +1,7 @@
 """Every error that agentgraph raises: each text names the place, the fault and the remedy."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from agentgraph.safe_repr import nearest, shown
@@ -167,16 +168,24 @@ class LimitError(AgentGraphError):
         agent_name: The agent that reached it.
         address: The address of that agent.
         limit: The name of the limit, such as "transfers".
-        value: The limit, with the amounts by which a person extended it.
+        value: The limit, with the amounts by which a person extended it; of a cost a `Decimal`.
         limited: The name of the agent whose `limits=` it is; None for a limit of the run.
     """
 
     def __init__(
-        self, agent_name: str, address: str, limit: str, value: float, limited: str | None = None
+        self,
+        agent_name: str,
+        address: str,
+        limit: str,
+        value: float | Decimal,
+        limited: str | None = None,
     ) -> None:
         self.agent_name, self.address = agent_name, address
         self.limit, self.value, self.limited = limit, value, limited
-        higher = f"Limits({limit}={_number(2 * value)})"
+        twice = _number(2 * value)
+        higher = (
+            f"Limits({limit}=Decimal({twice!r}))" if limit == "cost" else f"Limits({limit}={twice})"
+        )
         instead = f"limits={higher} of {limited!r}" if limited else f"higher limits, such as {higher}"
         super().__init__(f"{address}: {self.reached}; if that is not enough, resume with {instead}")
 
@@ -188,8 +197,10 @@ class LimitError(AgentGraphError):
         return f"the agent {self.agent_name!r} reached {which}"
 
 
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else str(value)
+def _number(value: float | Decimal) -> str:
+    if value == int(value):
+        return str(int(value))
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 class CheckFailedError(AgentGraphError):

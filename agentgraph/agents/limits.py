@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from decimal import Decimal
+from typing import Any, Literal
 
 from agentgraph.agents.habits.options import hints_options
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
-Measure = Literal["model_calls", "tokens", "transfers", "steps", "seconds"]
+Measure = Literal["model_calls", "tokens", "cost", "transfers", "steps", "seconds"]
 """A quantity that a limit bounds."""
 
-MEASURES: tuple[Measure, ...] = ("model_calls", "tokens", "transfers", "steps", "seconds")
+MEASURES: tuple[Measure, ...] = ("model_calls", "tokens", "cost", "transfers", "steps", "seconds")
 
 
 @hints_options
@@ -32,7 +33,8 @@ class Limits:
     and no other limit by default.
 
     Raises:
-        AgentGraphError: A limit is neither a number above 0 nor None, or `on_limit` is unknown.
+        AgentGraphError: A limit is neither a number above 0 nor None, `cost` is a float, or `on_limit`
+            is unknown.
     """
 
     model_calls: int | None = None
@@ -42,6 +44,10 @@ class Limits:
     tokens: int | None = None
     """The maximum number of tokens, as providers report them; checked before each call of a model, so
     that active calls may exceed it. A reply without a report warns once in a run."""
+
+    cost: Decimal | int | None = None
+    """The maximum cost of the replies of models, in the unit of `Runner(prices=)`, which it needs;
+    checked as `tokens`. A model that has no price, or that reported no tokens, is not called."""
 
     transfers: int | None = None
     """The maximum number of transfers between agents, by tool or `TransferTo`. The return from a
@@ -69,10 +75,11 @@ class Limits:
             )
 
     @property
-    def bounds(self) -> dict[Measure, float]:
-        """The limits that are set."""
+    def bounds(self) -> dict[Measure, float | Decimal]:
+        """The limits that are set; a cost is a `Decimal`."""
         every = {name: getattr(self, name) for name in MEASURES}
-        return {name: bound for name, bound in every.items() if bound is not None}
+        given = {name: bound for name, bound in every.items() if bound is not None}
+        return given if self.cost is None else {**given, "cost": Decimal(self.cost)}
 
     def over(self, inherited: "Limits") -> "Limits":
         """Return these limits, with inherited ones in place of None.
@@ -84,12 +91,24 @@ class Limits:
         return replace(inherited, **{name: value for name, value in given.items() if value is not None})
 
 
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "seconds": ((int, float), "number above 0"),
+    "cost": ((int, Decimal), 'Decimal above 0, such as Decimal("0.5")'),
+}
+_WHOLE = ((int,), "whole number above 0")
+
+
 def _fault(name: Measure, value: object) -> str | None:
-    kinds, number = ((int, float), "number") if name == "seconds" else ((int,), "whole number")
-    is_number = isinstance(value, kinds) and not isinstance(value, bool) and value > 0
-    if value is None or is_number:
+    kinds, number = _KINDS.get(name, _WHOLE)
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if value is None or (is_number and _is_above_0(value)):
         return None
-    return f"Limits({name}={shown(value)}): pass a {number} above 0, or None to inherit the limit"
+    return f"Limits({name}={shown(value)}): pass a {number}, or None to inherit the limit"
+
+
+def _is_above_0(value: Any) -> bool:
+    is_finite = not isinstance(value, Decimal) or value.is_finite()
+    return is_finite and bool(value > 0)
 
 
 DEFAULT_LIMITS = Limits(transfers=50)

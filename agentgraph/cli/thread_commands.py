@@ -17,6 +17,7 @@ from agentgraph.cli.target import Target, takes_target
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.journal.savers.urls import without_password
+from agentgraph.journal.spent import cost_text, shown_cost
 from agentgraph.journal.steps import Visit
 from agentgraph.reports.result import Usage
 from agentgraph.reports.thread import Thread, Turn
@@ -318,6 +319,7 @@ def _data(thread: Thread) -> dict[str, object]:
         "pending": [as_data(asdict(question)) for question in thread.pending],
         "answered": [as_data(asdict(each)) for each in thread.answered],
         "usage": asdict(thread.usage),
+        "cost": _costs(thread),
         "lines": [asdict(line) for line in thread.lines],
     }
 
@@ -337,7 +339,7 @@ def _print(thread: Thread) -> None:
         click.echo(without_controls(older))
     if thread.values:
         click.echo(without_controls(f"Values: {as_text(thread.values)}"))
-    for line in _usage_lines(thread.usage):
+    for line in (*_usage_lines(thread.usage), *_cost_lines(thread)):
         click.echo(line)
 
 
@@ -360,6 +362,21 @@ def _usage_lines(usage: Usage) -> Iterator[str]:
     if usage.total["total_tokens"]:
         each = [f"{name} {used['total_tokens']}" for name, used in usage.by_agent.items()]
         yield f"Tokens: {usage.total['total_tokens']} ({', '.join(each)})"
+
+
+def _costs(thread: Thread) -> dict[str, str] | None:
+    """Return the cost of a thread and of each agent; None if no run of it had prices."""
+    if all(cost_text(turn.counts) is None for turn in thread.turns):
+        return None
+    spent = thread.spent
+    by_agent = {name: shown_cost(each.cost) for name, each in spent.by_agent.items()}
+    return {"total": shown_cost(spent.cost), **by_agent}
+
+
+def _cost_lines(thread: Thread) -> Iterator[str]:
+    if costs := _costs(thread):
+        total, *each = (f"{name} {cost}" for name, cost in costs.items())
+        yield f"Cost: {total.removeprefix('total ')} ({', '.join(each)})"
 
 
 def _time(seconds: float) -> str:

@@ -18,6 +18,7 @@ from pydantic import ConfigDict, GetCoreSchemaHandler, ValidatorFunctionWrapHand
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
+from agentgraph.agents.costs import reported
 from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.json_forms import as_json, from_json, message_as_json, message_from_json
@@ -287,7 +288,8 @@ class AgentEvent:
     @property
     def usage(self) -> UsageMetadata | None:
         """LangChain's token usage of the message; None if the model reported none."""
-        return getattr(self.message, "usage_metadata", None)
+        usage: UsageMetadata | None = reported(getattr(self.message, "usage_metadata", None))
+        return usage
 
     @property
     def partial(self) -> bool:

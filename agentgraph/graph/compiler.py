@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from agentgraph.agents.agents import Agent, Middleware
+from agentgraph.agents.costs import PriceFunction
 from agentgraph.agents.habits.options import hints_options_for
 from agentgraph.agents.limits import DEFAULT_LIMITS, Limits, check_limits
 from agentgraph.agents.signals import Capabilities
@@ -35,7 +36,7 @@ from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.spending import Ledger
+from agentgraph.graph.nodes.spending import PRICED_TURN, Ledger
 from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
 from agentgraph.graph.state import TurnInput, reading, state_types
 from agentgraph.graph.stored_values import store_values
@@ -45,6 +46,7 @@ from agentgraph.graph.values_schema import declared
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.position import asks_functions, capabilities_at, next_nodes
+from agentgraph.tree.prices import checked_prices, unawaited_prices
 from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.targets import targets
 from agentgraph.tree.validation import validate
@@ -65,6 +67,7 @@ def compile_agent(
     store: BaseStore | None = None,
     context_schema: type | None = None,
     limits: Limits | None = None,
+    prices: "PriceFunction | None" = None,
     values: type | None = None,
     middleware: "Iterable[Middleware]" = (),
     **options: Any,
@@ -90,6 +93,7 @@ def compile_agent(
         context_schema: The type of LangGraph's runtime context, for `ctx.context`: a dataclass, a
             `TypedDict` or a pydantic model. Studio and servers show a form for it.
         limits: The limits of a turn; None in a field means the default of `Limits`.
+        prices: Returns the price of a reply of a model, as in `Runner`.
         values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
             with `Annotated[list, operator.add]`, or another reducer, for values that are merged. These
             begin as in LangGraph, here with an empty list; other values are written over. A field
@@ -105,7 +109,8 @@ def compile_agent(
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
         AgentGraphError: `limits` is not a `Limits`, `cache`, `store` or `checkpointer` not LangGraph's,
-            `context_schema` not one of these types, or a node to stop at unknown.
+            `context_schema` not one of these types, `prices` not a function of two arguments, or a node
+            to stop at unknown. A run raises it if a cost is limited without prices.
         TypeError: An option is unknown.
     """
     reducers = declared(values)
@@ -117,6 +122,7 @@ def compile_agent(
         store=store,
         context_schema=context_schema,
         limits=limits,
+        prices=prices,
         **options,
     )
 
@@ -127,6 +133,7 @@ def compile_tree(
     *,
     context_schema: type | None = None,
     limits: Limits | None = None,
+    prices: PriceFunction | None = None,
     **options: Any,
 ) -> Graph:
     """Compile a laid-out tree, whose values are merged by `reducers`."""
@@ -140,7 +147,8 @@ def compile_tree(
 
         options["transformers"] = transformers(tree, options.get("transformers") or ())
     context, cache = _checked(context_schema), _checked_cache(options.get("cache"))
-    builder = _LaneBuilder(tree, reducers, check_limits(limits).over(DEFAULT_LIMITS), context, cache)
+    checked = check_limits(limits).over(DEFAULT_LIMITS), checked_prices(prices)
+    builder = _LaneBuilder(tree, reducers, *checked, context, cache)
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)
     if builder.at_once:
@@ -239,10 +247,12 @@ class _LaneBuilder:
         tree: Tree,
         reducers: Reducers,
         limits: Limits,
+        prices: PriceFunction | None,
         context_schema: type | None,
         cache: Cache | None = None,
     ) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
+        self.prices = prices
         self.context_schema, self.cache = context_schema, cache
         self.types, self.at_once = state_types(reducers), 0
         self.named = NamedModels(tree.places)
@@ -289,8 +299,10 @@ class _LaneBuilder:
             tree=self.tree,
             reducers=self.reducers,
             limits=self.limits,
-            is_limited=may_transfer or Ledger(self.tree, self.limits).is_full,
+            is_limited=may_transfer or Ledger(self.tree, self.limits, self.prices).is_full,
             named=self.named,
+            prices=self.prices,
+            prices_fault=unawaited_prices(self.tree, self.prices),
         )
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
@@ -299,6 +311,8 @@ class _LaneBuilder:
         LangGraph has a step for writing the input anyway. When it draws a graph, it writes None.
         """
         position["outline"] = self.tree.outline
+        if self.prices is not None:
+            position["spent"] = PRICED_TURN
 
         def begin(turn_input: object) -> Position | None:
             return None if turn_input is None else position

@@ -14,8 +14,10 @@ from langgraph.graph import START
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from agentgraph.agents.agents import Agent, is_agent
+from agentgraph.agents.costs import PriceFunction
 from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.limits import Limits
+from agentgraph.agents.middleware import Mode
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
@@ -43,6 +45,7 @@ from agentgraph.graph.unstamped import StampedInput, from_outside
 from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Tree
+from agentgraph.tree.prices import cost_fault
 
 
 class LaneNode(NamedTuple):
@@ -147,6 +150,8 @@ class RootGraph(OwnedGraph):
         limits: The limits of a turn.
         is_limited: Whether a run counts what it spends: transfers, or what else is limited.
         named: The models that agents of the tree name; the first run makes them.
+        prices: Returns the price of a reply; None if no cost is counted.
+        prices_fault: Why a sync run cannot ask for prices; None if it may.
     """
 
     def __init__(
@@ -157,11 +162,13 @@ class RootGraph(OwnedGraph):
         limits: Limits,
         is_limited: bool,
         named: NamedModels,
+        prices: PriceFunction | None,
+        prices_fault: str | None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.tree, self.reducers, self.limits, self.is_limited = tree, reducers, limits, is_limited
-        self.named = named
+        self.named, self.prices, self.prices_fault = named, prices, prices_fault
 
     @property
     def agent(self) -> Agent:
@@ -179,9 +186,9 @@ class RootGraph(OwnedGraph):
         Returns:
             The result of LangGraph's own method.
         """
-        if fault := self.tree.mode_faults["sync"]:
+        if fault := self.tree.mode_faults["sync"] or self.prices_fault:
             raise AgentGraphError(fault)
-        graph_input, config, saver, read_first = self._started(input, config)
+        graph_input, config, saver, read_first = self._started(input, config, "sync")
         if read_first or self.named.unmade:
             stream = self._prepared_stream(graph_input, config, read_first, **options)
         else:
@@ -199,7 +206,7 @@ class RootGraph(OwnedGraph):
         Returns:
             The result of LangGraph's own method.
         """
-        graph_input, config, saver, read_first = self._started(input, config)
+        graph_input, config, saver, read_first = self._started(input, config, "async")
         stream: Any
         if read_first or self.named.unmade:
             stream = self._prepared_astream(graph_input, config, read_first, **options)
@@ -208,7 +215,7 @@ class RootGraph(OwnedGraph):
         return stream if saver is None else _araising(stream, saver)
 
     def _started(
-        self, input: object, config: RunnableConfig | None
+        self, input: object, config: RunnableConfig | None, mode: Mode
     ) -> tuple[object, RunnableConfig | None, GuardedSaver | None, bool]:
         """Return the input and the config of a run, its guard, and whether its thread is read first.
 
@@ -220,7 +227,7 @@ class RootGraph(OwnedGraph):
             _check_state(input, config)
         ACTIVATIONS.look()
         config, saver = self._guarded(self._with_room(called(config, self.config)))
-        config = self._counting(config)
+        config = self._counting(config, mode)
         graph_input = from_outside(input)
         values = _values_in(graph_input)
         if values is not None:
@@ -342,23 +349,30 @@ class RootGraph(OwnedGraph):
         configurable = {**(config.get("configurable") or {}), SAVER: guarded}
         return {**config, "configurable": configurable}, guarded
 
-    def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
+    def _counting(self, config: RunnableConfig | None, mode: Mode) -> RunnableConfig | None:
         """Return a config with a new ledger of what the run spends, if anything is counted.
 
-        A tree inside another one has its own, by default with the limits of that: its spending counts
-        for the agent that runs it too, which receives the calls of models.
+        A tree inside another one has its own, by default with the limits and prices of that: its
+        spending counts for the agent that runs it too, which receives the calls of models.
+
+        Raises:
+            AgentGraphError: A cost is limited, and there are no prices.
         """
         configurable = (config or {}).get("configurable") or {}
         given: Limits | None = configurable.get(LIMITS)
+        around: Ledger | None = configurable.get(LEDGER)
         if given is None and not self.is_limited:
-            around: Ledger | None = configurable.get(LEDGER)
             if around is None:
                 return config
             given = around.limits
         is_saved = isinstance(self.checkpointer, BaseCheckpointSaver)
         if is_saved and not ensure_config(self.config, config)["configurable"]:
             return config  # it names no thread, which LangGraph rejects
-        ledger = Ledger(self.tree, given.over(self.limits) if given else self.limits)
+        limits = given.over(self.limits) if given else self.limits
+        prices = self.prices if around is None else self.prices or around.prices
+        if prices is None and (fault := cost_fault(self.tree, limits)) is not None:
+            raise AgentGraphError(fault)
+        ledger = Ledger(self.tree, limits, prices, is_async=mode == "async")
         return {**(config or {}), "configurable": {**configurable, LEDGER: ledger}}
 
     def _saved(self, values: object, saver: GuardedSaver | None) -> object:

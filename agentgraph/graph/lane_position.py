@@ -9,6 +9,7 @@ from typing import Annotated, Any, NotRequired
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
+from agentgraph.agents.costs import Amount
 from agentgraph.agents.signals import BreakLoop, Exit, Signal
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.stamps import ANSWERED, Deadline, PlainDeadline, note_of
@@ -188,7 +189,7 @@ class Position(SignalDetails):
     """How the activation of the next node ended; that node asks only what is still to be asked."""
     tasks: NotRequired[list[Task]]
     """The tasks of the agents around the next node by transfers, the innermost last."""
-    spent: NotRequired[dict[str, dict[str, float]]]
+    spent: NotRequired[dict[str, dict[str, Amount]]]
     """The spending of agents under limits, by their names: in the root in this turn, in another lane
     there alone; missing if nothing is counted."""
     outline: NotRequired[Outline]

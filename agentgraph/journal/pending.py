@@ -185,7 +185,7 @@ def _without_extended(asked: Sequence[OpenQuestion], counts: Counts) -> list[Ope
     return [
         each
         for each, limit in about
-        if limit is None or counts.get(limit.name, {}).get(LEAVE + limit.measure, 0) <= limit.given
+        if limit is None or int(counts.get(limit.name, {}).get(LEAVE + limit.measure, 0)) <= limit.given
     ]
 
 

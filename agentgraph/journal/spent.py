@@ -3,11 +3,22 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import reduce
 from typing import Any
 
+from agentgraph.agents.costs import EXACT, Amount, total
 from agentgraph.agents.limits import MEASURES
 from agentgraph.events.events import AgentEvent
-from agentgraph.graph.nodes.spending import CHANNEL, RUN, Counts, added, losses_in_step, spent_until
+from agentgraph.graph.nodes.spending import (
+    CHANNEL,
+    RUN,
+    UNPRICED,
+    Counts,
+    added,
+    losses_in_step,
+    spent_until,
+)
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import ThreadSaver
 
@@ -16,16 +27,19 @@ from agentgraph.journal.thread_saver import ThreadSaver
 class Spent:
     """The spending of agents, in the measures of `Limits`.
 
-    It is exact where more than transfers is limited, or where middleware asks a decision model: then it
-    counts discarded work, too, and the spending of tools, functions and graphs. Otherwise it is an
-    estimate from the events: a reply with tokens is a model call, each address at which something
-    happened a step, and seconds are 0.
+    It is exact where the runner has `prices=`, where more than transfers is limited, or where
+    middleware asks a decision model: then it counts discarded work, too, and the spending of tools,
+    functions and graphs. Otherwise it is an estimate from the events: a reply with tokens is a model
+    call, each address at which something happened a step, and seconds are 0.
     """
 
     model_calls: int = 0
     """Calls of models."""
     tokens: int = 0
     """Tokens, as providers report them."""
+    cost: Decimal | None = None
+    """The exact sum of the prices of replies, as `Runner(prices=)` returned them when they came; None
+    if it is not known: without prices, or if a reply reported no tokens or had no price."""
     transfers: int = 0
     """Transfers between agents."""
     steps: int = 0
@@ -36,26 +50,76 @@ class Spent:
     """The same by the name of the agent; without agents that spent nothing."""
 
     def __add__(self, other: "Spent") -> "Spent":
-        """Return the spending of both."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in MEASURES}
+        """Return the spending of both; the cost is known if both are, or one spent nothing."""
+        if _NOTHING in (self, other):
+            return other if self == _NOTHING else self
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
         names = [*self.by_agent, *(name for name in other.by_agent if name not in self.by_agent)]
         by_agent = {
-            name: self.by_agent.get(name, Spent()) + other.by_agent.get(name, Spent()) for name in names
+            name: self.by_agent.get(name, _NOTHING) + other.by_agent.get(name, _NOTHING)
+            for name in names
         }
-        return Spent(**sums, by_agent=by_agent)
+        cost = None
+        if self.cost is not None and other.cost is not None:
+            cost = EXACT.add(self.cost, other.cost)
+        return Spent(**sums, cost=cost, by_agent=by_agent)
+
+
+_SUMMED = [measure for measure in MEASURES if measure != "cost"]
+_NOTHING = Spent()
 
 
 def spent_in(counts: Counts, events: Iterable[AgentEvent]) -> Spent:
     """Return the counted spending of a turn, or else an estimate from its events."""
     is_counted = any("steps" in each for each in counts.values())
     counts = counts if is_counted else _shown(events)
+    run = counts.get(RUN, {})
     agents: dict[str, Spent] = {}
     for name, each in counts.items():
-        own: dict[str, Any] = {measure: each[measure] for measure in MEASURES if measure in each}
+        own: dict[str, Any] = {measure: each[measure] for measure in _SUMMED if measure in each}
         if name != RUN and own.keys() - {"seconds"}:  # of composites only the time is counted
-            agents[name] = Spent(**own)
-    whole = sum(agents.values(), Spent())
-    return replace(whole, by_agent=agents, seconds=counts.get(RUN, {}).get("seconds", 0.0))
+            agents[name] = Spent(**own, cost=_cost_of(each, run))
+    whole = sum(agents.values(), _NOTHING)
+    return replace(whole, by_agent=agents, seconds=float(run.get("seconds", 0)))
+
+
+def _cost_of(counts: Mapping[str, Amount], run: Mapping[str, Amount]) -> Decimal | None:
+    is_known = "cost" in run and UNPRICED not in run and UNPRICED not in counts
+    return Decimal(counts.get("cost", 0)) if is_known else None
+
+
+def cost_text(counts: Counts) -> str | None:
+    """Return the cost of a turn by its counts, as text; None if it has no prices."""
+    if "cost" not in counts.get(RUN, {}):
+        return None
+    return shown_cost(None if _unpriced(counts) else _priced(counts))
+
+
+def cost_since(before: Counts, after: Counts) -> Decimal | None:
+    """Return the cost of the runs of a turn after some counts of it; None if it is not known."""
+    was_priced = "cost" in before.get(RUN, {})
+    if "cost" not in after.get(RUN, {}) or _unpriced(after) > _unpriced(before) + (not was_priced):
+        return None
+    return EXACT.subtract(_priced(after), _priced(before))
+
+
+def _unpriced(counts: Counts) -> float:
+    return sum(float(each.get(UNPRICED, 0)) for each in counts.values())
+
+
+def _priced(counts: Counts) -> Decimal:
+    costs = (Decimal(each.get("cost", 0)) for each in counts.values())
+    return reduce(EXACT.add, costs, Decimal(0))
+
+
+def shown_cost(cost: Decimal | None) -> str:
+    """Return a cost as text, without an exponent."""
+    return "unknown" if cost is None else f"{cost:f}"
+
+
+async def present_counts(saver: ThreadSaver) -> Counts:
+    """Return the counted spending in the last turn of a thread."""
+    return await counts_at(saver, await saver.checkpoint())
 
 
 async def counts_at(saver: ThreadSaver, saved: Saved | None) -> Counts:
@@ -88,5 +152,5 @@ def _shown(events: Iterable[AgentEvent]) -> Counts:
             counts[name][measure] = count
     for each in replies.values():
         own, usage = counts[each.agent_name], each.usage
-        own["tokens"] = own.get("tokens", 0) + (usage["total_tokens"] if usage else 0)
+        own["tokens"] = total(own.get("tokens", 0), usage["total_tokens"] if usage else 0)
     return counts

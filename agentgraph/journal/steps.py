@@ -14,6 +14,7 @@ from typing import NamedTuple
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
+from agentgraph.agents.costs import reported
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.stamps import seconds, step_name, time_in
 from agentgraph.journal.begun_leaves import begun_leaves
@@ -233,8 +234,8 @@ def used_in(messages: Iterable[object]) -> UsageMetadata:
     """Return the tokens that models reported for messages."""
     total = add_usage(None, None)
     for each in messages:
-        if isinstance(each, AIMessage) and each.usage_metadata:
-            total = add_usage(total, each.usage_metadata)
+        if isinstance(each, AIMessage) and (usage := reported(each.usage_metadata)):
+            total = add_usage(total, usage)
     return total
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 
+from agentgraph.agents.costs import reported
 from agentgraph.errors import ThreadError
 from agentgraph.events.events import Interrupt
 from agentgraph.graph.guarded_saver import saver_error
@@ -23,6 +24,7 @@ from agentgraph.journal.pending import pending
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.journal.savers.undecoded import changes_in_memory, changes_of, count_lines
+from agentgraph.journal.spent import cost_text
 from agentgraph.journal.states import ListedStatus, Status
 from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_pages import ThreadPages
@@ -94,6 +96,7 @@ class Overview:
         last: The last text.
         tally: The tokens that its models used; None if the thread is too long to add them up.
         spent_tokens: The tokens of the last turn, as counted for its limits; None if not counted.
+        cost: The cost of the last turn, or "unknown"; None if its runs had no prices.
         lines: The number of its history lines.
         changed: The effect of a changed tree on the thread; None if the thread can resume.
     """
@@ -108,6 +111,7 @@ class Overview:
     last: str = ""
     tally: Tally | None = None
     spent_tokens: int | None = None
+    cost: str | None = None
     lines: int = 1
     changed: str | None = None
 
@@ -150,6 +154,7 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
         _last_text(saver, recent),
         await _tally(saver, saved, known),
         _spent_tokens(saved),
+        _cost(saved),
         await _lines(saver, status, known),
         changed,
     )
@@ -237,7 +242,7 @@ async def _tally(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Ta
 def _tokens_in(story: Story) -> dict[str, tuple[int, int]]:
     used: dict[str, tuple[int, int]] = {}
     for each in story.entries:
-        usage: UsageMetadata | None = getattr(each, "usage_metadata", None)
+        usage: UsageMetadata | None = reported(getattr(each, "usage_metadata", None))
         if usage:
             used[str(each.id)] = usage["input_tokens"], usage["output_tokens"]
     return used
@@ -248,7 +253,12 @@ def _spent_tokens(saved: Saved) -> int | None:
     counts = position.get("spent", {}) if position else {}
     if not any("steps" in each for each in counts.values()):
         return None
-    return int(sum(each.get("tokens", 0) for each in counts.values()))
+    return sum(int(each.get("tokens", 0)) for each in counts.values())
+
+
+def _cost(saved: Saved) -> str | None:
+    position = saved.position
+    return cost_text(position.get("spent", {})) if position else None
 
 
 async def _lines(saver: ThreadSaver, status: Status, known: Overview | None) -> int:

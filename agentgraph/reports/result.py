@@ -140,7 +140,7 @@ async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
     if questions:
         counts = await counts_at(saver, await saver.checkpoint())
     elif is_stopped and (head := await saver.checkpoint()) is not None:
-        reason = stop_reason_at(head)
+        counts, reason = await counts_at(saver, head), stop_reason_at(head)
     answer = await last_answer(saver) if _output_schemas(saver.tree) else None
     return replace(
         _result(saver, events, state, answer),

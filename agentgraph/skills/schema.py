@@ -7,6 +7,7 @@ functions, cannot be written in a file. This module only defines the fields whos
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cache, partial, reduce
 from inspect import Parameter, getdoc, signature
 from operator import or_
@@ -134,6 +135,7 @@ Scalar = Annotated[
 ]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
+Cost = Annotated[float, Field(gt=0), AfterValidator(lambda cost: Decimal(str(cost)))]
 
 
 _WORDS = {"skip": SKIP, "break_loop": BreakLoop(), "exit": Exit()}
@@ -179,6 +181,8 @@ class Bounds(FileMapping):
     """The maximum number of calls of models."""
     tokens: Count | None = None
     """The maximum number of tokens, as providers report them."""
+    cost: Cost | None = None
+    """The maximum cost, in the unit of the prices that the runner has."""
     transfers: Count | None = None
     """The maximum number of transfers between agents."""
     steps: Count | None = None

@@ -43,6 +43,7 @@ from agentgraph.threads.rewinds.rewinding import RewindArguments, TurnStart, com
 from agentgraph.threads.runs import AsyncRun, Driver, Execution, PartHook, ResumePaused, Run
 from agentgraph.threads.turns import new_turn
 from agentgraph.tree.places import Tree
+from agentgraph.tree.prices import cost_fault
 from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.validation import value_names
 
@@ -307,7 +308,7 @@ class Engine:
         ]
         further = {SAVER: saver, EMITTED_BEFORE: before, DEADLINES: {**deadlines}}
         if how.limits is not None:
-            further[LIMITS] = check_limits(how.limits)
+            further[LIMITS] = self._checked_limits(how.limits)
         context, schema = how.context, self.graph.context_schema
         return {
             "config": merged(thread_id, self.config, how.config, further),
@@ -317,6 +318,12 @@ class Engine:
             "durability": "sync",
             "version": "v2",
         }
+
+    def _checked_limits(self, limits: Limits) -> Limits:
+        checked = check_limits(limits)
+        if checked.cost is not None and cast(RootGraph, self.graph).prices is None:
+            raise AgentGraphError(cost_fault(self.tree, checked))
+        return checked
 
     async def locked(self, thread: ThreadSaver, reads: Callable[..., Calls[T]], *others: str) -> T:
         """Read or write a thread while no run can use it, or the others, which `reads` takes too."""
@@ -335,7 +342,8 @@ class Engine:
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""
-        if fault := self._saver_faults["sync"] or self.tree.mode_faults["sync"]:
+        graph = cast(RootGraph, self.graph)
+        if fault := self._saver_faults["sync"] or self.tree.mode_faults["sync"] or graph.prices_fault:
             raise AgentGraphError(fault)
         if self.tree.timed:
             named = ", ".join(place.name for place in self.tree.timed)

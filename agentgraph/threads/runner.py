@@ -13,9 +13,10 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from agentgraph.agents.agents import Agent, Middleware
+from agentgraph.agents.costs import PriceFunction
 from agentgraph.agents.habits.names import HintsNames, hints_names
 from agentgraph.agents.habits.options import hints_methods
-from agentgraph.agents.limits import Limits
+from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.compiler import compile_tree
@@ -67,6 +68,7 @@ from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.turns import Input
 from agentgraph.tree.places import Tree
+from agentgraph.tree.prices import cost_fault
 from agentgraph.tree.validation import validate
 
 _ANY = ""
@@ -119,6 +121,7 @@ class Runner(metaclass=HintsNames):
         context_schema: type | None = None,
         values: type | None = None,
         limits: Limits | None = None,
+        prices: "PriceFunction | None" = None,
         config: RunnableConfig | None = None,
         context: object = None,
         middleware: "Iterable[Middleware]" = (),
@@ -143,6 +146,11 @@ class Runner(metaclass=HintsNames):
             context_schema: The type of the runtime context, as in `compile_agent`.
             values: Declares values and their reducers, as in `compile_agent`.
             limits: The limits of each turn; those of a run replace them one by one.
+            prices: Returns the price of a reply of a model: a `Decimal` of at least 0, in any one
+                currency, or None if it is not known. Its arguments are the name of the model, as it is
+                called, and the usage of the reply, LangChain's `UsageMetadata`. It may be async. It is
+                called once for each reply that has a usage, and the cost is saved: see `Result.spent`.
+                Under a limit of cost it is first asked about each model, with a usage of 0 tokens.
             config: LangGraph's config for all runs: callbacks, tags, metadata, `configurable`. The
                 config of a run is merged with it.
             context: LangGraph's runtime context, unless a run passes its own.
@@ -160,8 +168,9 @@ class Runner(metaclass=HintsNames):
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `renames`,
-                `max_running`, `unfit`, `context` or its schema is invalid.
+            AgentGraphError: `checkpointer`, `limits`, `prices`, `config`, `cache`, `allow`, `renames`,
+                `max_running`, `unfit`, `context` or its schema is invalid, or a cost is limited without
+                prices.
             UnfitSaverError: The version of the saver is known to lose what runs rely on.
             SaverError: The SQLite file or the database cannot be opened, or the packages for PostgreSQL
                 are not installed: `pip install 'langgraph-agentgraph[postgres]'`.
@@ -179,6 +188,7 @@ class Runner(metaclass=HintsNames):
                 reducers,
                 context_schema=context_schema,
                 limits=limits,
+                prices=prices,
                 checkpointer=saver,
                 store=store,
                 cache=cache,
@@ -193,6 +203,8 @@ class Runner(metaclass=HintsNames):
             former = former_engines(tree, check_renames(tree, renames), under) if renames else None
             self.engine = compiled(tree, former)
             self.graph = self.engine.graph
+            if prices is None and (fault := cost_fault(tree, check_limits(limits))) is not None:
+                raise AgentGraphError(fault)
         except BaseException:
             self.close()
             raise

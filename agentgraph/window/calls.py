@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
+from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 from agentgraph.agents.limits import Limits
@@ -389,7 +390,15 @@ def _limits(limits: JsonObject | None) -> Limits | None:
             raise AgentGraphError(
                 f"limits: {shown(name)} is not a limit; choose one of: {', '.join(known)}"
             )
-    return Limits(**limits)
+    return Limits(**{**limits, **({"cost": _decimal(limits["cost"])} if "cost" in limits else {})})
+
+
+def _decimal(given: object) -> Any:
+    """Return a number or a text as a decimal; what is none is left for `Limits` to reject."""
+    try:
+        return Decimal(str(given))
+    except InvalidOperation:
+        return given
 
 
 READS = ("about", "threads", "thread", "timeline", "activation", "lines", "compare")

@@ -160,6 +160,7 @@ def thread_data(thread_id: str, overview: Overview) -> JsonObject:
         "turns": [asdict(each) for each in overview.turns],
         "usage": _usage_data(overview.tally),
         "spent": overview.spent_tokens,
+        "cost": overview.cost,
         "last": overview.last,
         "lines": overview.lines,
         "changed": overview.changed,

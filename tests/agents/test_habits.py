@@ -100,7 +100,7 @@ OPTIONS: list[tuple[str, Callable[..., object], dict[str, str]]] = [
         {
             "max_tokens": "use tokens=",
             "max_turns": "use model_calls=",
-            "max_cost": "convert the money to tokens, and use tokens=",
+            "max_cost": "use cost=, and prices= of the Runner",
         },
     ),
     ("switch", lambda **wrong: of.switch("s", "v", {1: A}, **wrong), {"default": "use otherwise="}),
@@ -347,7 +347,7 @@ NAMES: list[tuple[str, Callable[[Callable[[Any], object]], object], dict[str, st
         {
             "next": "use status and pending",
             "interrupts": "use pending",
-            "cost": "use usage, which counts tokens",
+            "cost": "use spent.cost, with prices= of the Runner",
             "created_at": "use runner.threads(), which lists the times",
         },
     ),

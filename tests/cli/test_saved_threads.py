@@ -2,14 +2,19 @@
 
 import json
 import re
+import runpy
 import sqlite3
 from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
 
 import ormsgpack
 import pytest
 from cli_agents import FAILED, PAUSED, REFUSED
 from helpers.commands import Commands
 from helpers.fuzzed import rewrite
+
+import agentgraph as ag
 
 pytestmark = pytest.mark.usefixtures("agents")
 
@@ -211,3 +216,29 @@ def test_replies_are_printed_as_they_grow(command: Commands) -> None:
     options = ("--values", '{"topic": "bees"}', "--stream", "--json")
     events = [json.loads(line) for line in command("run", "agents.py:chat", "one two", *options).lines]
     assert [event["output"]["partial"] for event in events] == [True, True, True, False]
+
+
+COSTLY = """
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel
+
+model = ScriptedChatModel(responses=lambda messages: "One.", counts_tokens=True)
+tree = ag.sequential("s", [ag.chat_agent("a", model), ag.chat_agent("b", model)])
+"""
+
+
+def test_a_thread_is_shown_with_its_cost(command: Commands, tmp_path: Path) -> None:
+    (tmp_path / "costly.py").write_text(COSTLY)
+    tree = runpy.run_path(str(tmp_path / "costly.py"))["tree"]
+    prices = {"t": lambda model, usage: usage["total_tokens"] * Decimal("0.01"), "u": lambda *_: None}
+    for thread, price in prices.items():
+        with ag.Runner(tree, checkpointer=str(tmp_path / "agentgraph.db"), prices=price) as runner:
+            runner.invoke("Go.", thread_id=thread)
+    lines = command("show", "costly.py:tree", "t").lines
+    assert lines[-2:] == ["Tokens: 7 (a 2, b 5)", "Cost: 0.07 (a 0.02, b 0.05)"]
+    data = json.loads(command("show", "costly.py:tree", "t", "--json").out)
+    assert data["cost"] == {"total": "0.07", "a": "0.02", "b": "0.05"}
+    assert command("show", "costly.py:tree", "u").lines[-1] == "Cost: unknown (a unknown, b unknown)"
+    assert command("run", "costly.py:tree", "Go.", "--thread", "v").code == 0
+    assert command("show", "costly.py:tree", "v").lines[-1] == "Tokens: 7 (a 2, b 5)"
+    assert json.loads(command("show", "costly.py:tree", "v", "--json").out)["cost"] is None

@@ -32,7 +32,7 @@ from agentgraph.safe_repr import shown
 
 
 def runner(slot: Slot, fn: Fn) -> ag.Runner:
-    return ag.Runner(slot.tree(fn), values=None, **slot.options)
+    return ag.Runner(slot.tree(fn), values=None, **slot.options_for(fn))
 
 
 def answering(slot: Slot, ran: list[Any]) -> Fn:
@@ -75,9 +75,10 @@ def test_functions_inside_other_agents_are_awaited(tmp_path: Path, name: str, ar
     slot = SLOTS[name]
 
     def heard_from(kind: Callable[[Fn], Fn]) -> list[str]:
-        tree = INSIDE[around](slot.tree(kind(answering(slot, []))))
+        fn = kind(answering(slot, []))
+        tree = INSIDE[around](slot.tree(fn))
         path = str(tmp_path / f"{kind.__name__}.db")
-        with ag.Runner(tree, checkpointer=path, **slot.options) as made:
+        with ag.Runner(tree, checkpointer=path, **slot.options_for(fn)) as made:
             said = list(driven(made.arun("Go.", thread_id="t")))
             assert [each.cursor for each in made.events("t")] == [each.cursor for each in said]
         return lines(said)

@@ -47,7 +47,7 @@ def test_without_a_hint_the_options_of_langgraph_are_listed_too() -> None:
         of.compile_agent(TREE, interrupt_befor=["a"])
     assert str(caught.value) == (
         "compile_agent() has no option 'interrupt_befor'; did you mean interrupt_before=? available: "
-        "agent, checkpointer, store, context_schema, limits, values, middleware, cache, "
+        "agent, checkpointer, store, context_schema, limits, prices, values, middleware, cache, "
         "interrupt_before, interrupt_after, debug, name, transformers"
     )
 

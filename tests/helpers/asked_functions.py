@@ -7,6 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable, Generator
 from datetime import timedelta
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
 
 import agentgraph as ag
 import agentgraph.testing
+from agentgraph.agents.costs import PriceFunction
 from agentgraph.testing import ScriptedChatModel, call, calls
-from helpers import chat, fails, foreign, in_turn, says, scripted
+from helpers import chat, counted, fails, foreign, in_turn, says, scripted
 
 Fn = Callable[..., Any]
 
@@ -34,6 +36,7 @@ class Slot(NamedTuple):
         named: The name of the option in errors.
         agent: The agent that they name.
         options: Further options of the runner.
+        option: The option of the runner that is the function.
     """
 
     tree: Callable[[Fn], ag.Agent]
@@ -41,6 +44,11 @@ class Slot(NamedTuple):
     named: str
     agent: str
     options: typing.Mapping[str, Any] = MappingProxyType({})
+    option: str = ""
+
+    def options_for(self, fn: Fn) -> dict[str, Any]:
+        """Return all options of the runner."""
+        return {**self.options, **({self.option: fn} if self.option else {})}
 
 
 # -- the kinds of functions
@@ -389,6 +397,17 @@ SLOTS: dict[str, Slot] = {
     "plan_execute.replanner": Slot(
         lambda fn: planned(replanner=fn), scripted(*['{"answer": "3"}'] * 40), "model", "replanner"
     ),
+    "Runner.prices": Slot(
+        lambda _: counted("c", "A.", "B."), Decimal(1), "prices", "c", option="prices"
+    ),
+    "Runner.prices, under a limit": Slot(
+        lambda _: counted("c", "A.", "B."),
+        Decimal(1),
+        "prices",
+        "c",
+        {"limits": ag.Limits(cost=2)},
+        "prices",
+    ),
     "plan_execute.planner, its instruction": Slot(
         lambda fn: planned(planner=chat("p", *['["Count."]'] * 3, instruction=fn)),
         "Plan.",
@@ -451,6 +470,7 @@ EXEMPT |= dict.fromkeys(
     _HOOKS,
 )
 EXEMPT |= dict.fromkeys(["translate.middleware", "atranslate.middleware"], _HOOKS)
+EXEMPT["compile_agent.prices"] = "as of Runner"
 EXEMPT["check_saver.make_saver"] = "it makes a saver for each try, sync or async"
 EXEMPT |= dict.fromkeys(["agent.history", "agent.cache_policy", "agent.retry"], "as of function_agent")
 
@@ -470,6 +490,7 @@ _NAMES = {
     "BaseTool": BaseTool,
     "Context": ag.Context,
     "LanguageModelLike": Runnable,
+    "PriceFunction": PriceFunction,
     "Runnable": Runnable,
     "RunnableConfig": dict,
     "Console": object,

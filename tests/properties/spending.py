@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from functools import partial
 from itertools import count
 from typing import Any
@@ -158,10 +159,20 @@ def _graph(name: str) -> Any:
     return graph.compile()
 
 
+def price(model: str, usage: Any) -> Decimal:
+    """Return the price of a reply."""
+    return usage["total_tokens"] * Decimal("0.01")
+
+
+def priced(spec: Spec, **options: Any) -> ag.Runner:
+    """Return a runner of a tree, which counts what it costs."""
+    return ag.Runner(built(spec), prices=price, **options)
+
+
 def without_time(spent: ag.Spent) -> dict[str, Any]:
     """Return what was spent, without the time."""
     every = {"": spent, **dict(sorted(spent.by_agent.items()))}
-    fields = ("model_calls", "tokens", "transfers", "steps")
+    fields = ("model_calls", "tokens", "cost", "transfers", "steps")
     return {name: {each: getattr(one, each) for each in fields} for name, one in every.items()}
 
 
@@ -214,7 +225,7 @@ def act(
             os.kill(os.getpid(), signal.SIGKILL)
 
     count_saves(count_save)
-    with ag.Runner(built(spec), checkpointer=path) as runner:
+    with priced(spec, checkpointer=path) as runner:
         limits = ag.Limits(model_calls=budget, transfers=ENOUGH, on_limit="ask")
         request(runner, is_async, answers, limits)
     os._exit(0)  # for Python to tear all modules down takes as long as a request

@@ -10,13 +10,13 @@ import spending
 from helpers.forking import Forker
 from hypothesis import given
 from hypothesis import strategies as st
-from spending import CALLS, ENOUGH, Spec, answers_for, built, request, without_time
+from spending import CALLS, ENOUGH, Spec, answers_for, priced, request, without_time
 from test_spine import share
 
 import agentgraph as ag
 
 MOST_REQUESTS = 300
-MEASURES = ("model_calls", "steps", "tokens", "transfers")
+MEASURES = ("model_calls", "steps", "tokens", "cost", "transfers")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def spender(forker: Forker) -> Forker:
 
 def unlimited(spec: Spec) -> ag.Spent:
     """Return what a turn spends that no limit stops."""
-    runner = ag.Runner(built(spec))
+    runner = priced(spec)
     for _ in range(MOST_REQUESTS):
         limits = ag.Limits(model_calls=ENOUGH, transfers=ENOUGH)
         answers = answers_for(runner.thread("t").pending) if runner.thread("t").turns else {}
@@ -40,7 +40,7 @@ def unlimited(spec: Spec) -> ag.Spent:
 @share(0.15)
 @given(spec=spending.specs(), measure=st.sampled_from(MEASURES), is_async=st.booleans())
 def test_a_limit_met_at_every_count_changes_nothing(spec: Spec, measure: str, is_async: bool) -> None:
-    whole, runner, bound = unlimited(spec), ag.Runner(built(spec)), 1
+    whole, runner, bound = unlimited(spec), priced(spec), 1
     CALLS.clear()
     for _ in range(MOST_REQUESTS):
         left = runner.thread("t")
@@ -51,7 +51,7 @@ def test_a_limit_met_at_every_count_changes_nothing(spec: Spec, measure: str, is
         spent = getattr(runner.thread("t").spent, measure)
         if error is not None:
             assert error.limit == measure
-            assert spent == bound if measure != "tokens" else spent >= bound
+            assert spent == bound if measure not in ("tokens", "cost") else spent >= bound
             bound = spent + 1
         assert runner.thread("t").spent.model_calls == len(CALLS)
     assert without_time(runner.thread("t").spent) == without_time(whole)
@@ -62,7 +62,7 @@ def test_a_limit_met_at_every_count_changes_nothing(spec: Spec, measure: str, is
 def test_leave_given_as_often_as_asked_for_changes_nothing(
     spec: Spec, bound: int, measure: str
 ) -> None:
-    whole, runner = unlimited(spec), ag.Runner(built(spec))
+    whole, runner = unlimited(spec), priced(spec)
     limits = ag.Limits(**{"transfers": ENOUGH, "model_calls": ENOUGH, measure: bound}, on_limit="ask")
     asked = 0
     for _ in range(MOST_REQUESTS):
@@ -88,7 +88,7 @@ def test_a_killed_process_loses_what_its_step_had_spent_and_no_more(
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "threads.db")
         for after in [*deaths, *repeat(0, MOST_REQUESTS)]:
-            with ag.Runner(built(spec), checkpointer=path) as runner:
+            with priced(spec, checkpointer=path) as runner:
                 left = runner.thread("t")
                 if left.status == "done":
                     assert without_time(left.spent) == without_time(whole)
@@ -109,7 +109,7 @@ TWO_HUNDRED: Spec = [
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_bill_of_200_calls_with_a_budget_of_80_is_asked_about_twice(is_async: bool) -> None:
-    runner, limits = ag.Runner(built(TWO_HUNDRED)), ag.Limits(model_calls=80, on_limit="ask")
+    runner, limits = priced(TWO_HUNDRED), ag.Limits(model_calls=80, on_limit="ask")
     CALLS.clear()
     for budget in (80, 160, 200):
         _, error = request(runner, is_async, answers_for(runner.thread("t").pending), limits)
@@ -129,11 +129,11 @@ def test_a_bill_of_a_killed_process_lacks_the_step_that_it_was_killed_in(
     job = {"path": path, "spec": TWO_HUNDRED, "is_async": is_async, "budget": 80, "bill": str(bill)}
     codes = []
     for after in (400, 0, 0, 0):
-        with ag.Runner(built(TWO_HUNDRED), checkpointer=path) as runner:
+        with priced(TWO_HUNDRED, checkpointer=path) as runner:
             answers = answers_for(runner.thread("t").pending)
         spender.start(**job, answers=answers, after=after)
         codes.append(spender.wait())
-    with ag.Runner(built(TWO_HUNDRED), checkpointer=path) as runner:
+    with priced(TWO_HUNDRED, checkpointer=path) as runner:
         left = runner.thread("t")
     assert (codes, left.status) == ([-9, 0, 0, 0], "done")
     assert left.spent.model_calls == 200

@@ -3,6 +3,7 @@
 import inspect
 import operator
 from dataclasses import replace
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ NAMES = {
     **{"CRITIC": CRITIC, "MODEL": MODEL, "OTHER": OTHER, "search": search, "fetch": fetch},
     **{"plan_execute": plan_execute, "RetryPolicy": RetryPolicy, "ValueIs": ValueIs},
     "replace": replace,
+    "Decimal": Decimal,
 }
 
 

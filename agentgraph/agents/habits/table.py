@@ -229,10 +229,7 @@ OPTIONS: Mapping[str, Hints] = {
     },
     "Limits()": {
         **_all("max_tokens total_tokens", "use tokens="),
-        **_all(
-            "cost max_cost usd max_usd budget max_budget",
-            "convert the money to tokens, and use tokens=",
-        ),
+        **_all("max_cost usd max_usd budget max_budget", "use cost=, and prices= of the Runner"),
         **_all("max_turns max_llm_calls max_model_calls request_limit", "use model_calls="),
         **_all("max_steps recursion_limit max_iterations", "use steps="),
         **_all("timeout max_seconds max_time", "use seconds="),
@@ -437,7 +434,8 @@ NAMES: Mapping[str, Hints] = {
         **_all("new_items items steps", "use events"),
         **_all("structured_response pydantic parsed", "use output"),
         **_all("last_message final_message", "use message"),
-        **_all("token_usage tokens usage_metadata cost", _TOKENS),
+        **_all("token_usage tokens usage_metadata", _TOKENS),
+        **_all("cost price total_cost", "use spent.cost, with prices= of the Runner"),
     },
     "Thread": {
         **_all("state get", "use values"),
@@ -445,7 +443,8 @@ NAMES: Mapping[str, Hints] = {
         **_all("interrupts interrupt questions", "use pending"),
         **_all("history events", "use messages, or runner.events(thread_id)"),
         **_all("config metadata created_at updated", "use runner.threads(), which lists the times"),
-        **_all("token_usage tokens usage_metadata cost", _TOKENS),
+        **_all("token_usage tokens usage_metadata", _TOKENS),
+        **_all("cost price total_cost", "use spent.cost, with prices= of the Runner"),
     },
     "Run": _EVENTS_OF_RUN,
     "AsyncRun": _EVENTS_OF_RUN,

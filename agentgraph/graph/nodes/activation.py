@@ -32,6 +32,7 @@ from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.metering import Meter
+from agentgraph.graph.nodes.model_calls import observed
 from agentgraph.graph.nodes.output import Output
 from agentgraph.graph.nodes.spending import Ledger
 from agentgraph.graph.nodes.stopping import Stop
@@ -241,7 +242,7 @@ class Activation:
 
     def _count_all(self) -> None:
         """Count more than transfers: also what the code that runs in it calls."""
-        self.config = self.output.config = self._metered().observe(self.config)
+        self.config = self.output.config = observed(self.config, self._metered())
 
     def continue_at(self, node: str, **more: object) -> None:
         """Continue at a node of this activation, with more keys in the position."""

@@ -1,34 +1,30 @@
 """Counts the spending of one activation, and rejects or asks where a limit is reached.
 
-A callback handler in the config of the running code counts calls of models: so they count wherever they
-are made, in tools, functions, middleware and graphs. It is there only where more than transfers is
-limited.
+The calls of models are counted by callbacks (`model_calls.py`).
 """
 
 import asyncio
-import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
 from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
-from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.outputs import LLMResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphDrained, GraphInterrupt
 from langgraph.types import Interrupt
 
+from agentgraph.agents.costs import Amount
 from agentgraph.agents.limits import Limits, Measure
-from agentgraph.errors import LimitError
+from agentgraph.errors import AgentGraphError, LimitError
 from agentgraph.graph.failures import mark_of_limited
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.limit_answers import KEY
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.spending import RUN, Counts, Ledger, Loss, added, save_loss
+from agentgraph.graph.nodes.spending import RUN, UNPRICED, Counts, Ledger, Loss, added, save_loss
 from agentgraph.graph.nodes.stopping import stopped_after
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.stamps import addressed
@@ -37,8 +33,6 @@ from agentgraph.graph.sync_async import Call
 
 T = TypeVar("T")
 
-_DECISIONS = "langchain_core.decisions.base"
-"""LangChain's module of decision models; chains are observed only if it is imported."""
 _TOLERANCE = 0.001
 """In seconds: a timer may be early by less."""
 
@@ -47,6 +41,8 @@ class Meter:
     """Counts what one activation spends.
 
     Attributes:
+        ledger: The spending of the turn.
+        address: The address of the activation.
         raised: The error that rejected more spending; it leaves the activation, whatever the code in
             it catches.
     """
@@ -68,7 +64,7 @@ class Meter:
             before: The spending of its lane before.
             config: LangGraph's config of the node.
         """
-        self._ledger, self._node_context, self._address = ledger, node_context, address
+        self.ledger, self._node_context, self.address = ledger, node_context, address
         self._before, self._config = before, config
         self._agent = node_context.place.home.name
         self._bounds = (*node_context.bounds, (RUN, ledger.limits))
@@ -83,8 +79,8 @@ class Meter:
     async def read(self) -> None:
         """Add what this step has spent before a resume, if it is one of the root."""
         if not self._node_context.is_inner:
-            await self._ledger.read_step(self._config)
-            self._before_step = self._ledger.seconds()
+            await self.ledger.read_step(self._config)
+            self._before_step = self.ledger.seconds()
 
     def begin(self, *, is_visit: bool) -> None:
         """Begin to work; a visit of an agent counts as a step when it begins.
@@ -97,20 +93,20 @@ class Meter:
             return
         self._check_limit("seconds")
         is_step = is_visit and not kind.is_inner
-        if is_step and not self._ledger.has_begun(self._address):
+        if is_step and not self.ledger.has_begun(self.address):
             self.take("steps")
-            self._ledger.begin(self._address)
-            self._begun.append(self._address)
+            self.ledger.begin(self.address)
+            self._begun.append(self.address)
         self._clocks = tuple(dict.fromkeys([self._agent, *(name for name, _ in self._bounds)]))
         self._began = time.monotonic()
-        self._ledger.work(self._clocks)
+        self.ledger.work(self._clocks)
 
     def rest(self) -> None:
         """Stop the clock."""
         clocks, self._clocks = self._clocks, ()
         if clocks:
             self._note("seconds", time.monotonic() - self._began)
-            self._ledger.rest(clocks)
+            self.ledger.rest(clocks)
 
     def take(self, measure: Measure) -> None:
         """Spend one more.
@@ -120,13 +116,13 @@ class Meter:
             GraphInterrupt: A limit is reached, and a person is asked.
             GraphDrained: A limit is reached, and another agent asks.
         """
-        if (met := self._ledger.take(self._agent, measure, self._bounds)) is not None:
+        if (met := self.ledger.take(self._agent, measure, self._bounds)) is not None:
             self._raise_limit(measure, *met)
         self._note(measure, 1)
 
     def untake(self, measure: Measure) -> None:
         """Take back one that was not needed."""
-        self._ledger.add(self._agent, measure, -1)
+        self.ledger.add(self._agent, measure, -1)
         self._note(measure, -1)
 
     def call_model(self) -> None:
@@ -142,17 +138,42 @@ class Meter:
             GraphInterrupt: A limit is reached, and a person is asked.
             GraphDrained: A limit is reached, and another agent asks.
         """
-        for measure in ("model_calls", "tokens", "seconds"):
+        for measure in ("model_calls", "tokens", "cost", "seconds"):
             self._check_limit(measure)
 
-    def spend_tokens(self, used: Sequence[UsageMetadata]) -> None:
+    @property
+    def cost_limit(self) -> tuple[str, Limits] | None:
+        """The innermost limits of cost, and whose they are; None without any."""
+        return next((each for each in self._bounds if each[1].cost is not None), None)
+
+    def spend_cost(self, price: Decimal | None) -> None:
+        """Add the price of a reply; None if it is not known."""
+        measure, amount = (UNPRICED, 1) if price is None else ("cost", str(price))
+        self.ledger.add(self._agent, measure, amount)
+        self._note(measure, amount)
+
+    def refuse(self, text: str, name: str = RUN) -> AgentGraphError:
+        """Return the error for a call whose cost is not known; it leaves the activation.
+
+        Args:
+            text: Its text.
+            name: The agent whose limit it is; `RUN` if the run ends.
+        """
+        error = AgentGraphError(f"{self.address}: {text}")
+        self._mark(error, name)
+        self.raised = error
+        return error
+
+    def spend_tokens(self, usage: UsageMetadata | None) -> None:
         """Add the tokens of a reply, as its provider reports them."""
-        if tokens := sum(usage["total_tokens"] for usage in used):
-            self._ledger.add(self._agent, "tokens", tokens)
+        if self.ledger.lacks_prices:
+            self.spend_cost(None)
+        if tokens := usage["total_tokens"] if usage else 0:
+            self.ledger.add(self._agent, "tokens", tokens)
             self._note("tokens", tokens)
-        elif not used and any(limits.tokens for _, limits in self._bounds):
-            self._ledger.warn_once(
-                f"{self._address}: the model reports no tokens (usage_metadata), so Limits(tokens=) "
+        elif usage is None and any(limits.tokens for _, limits in self._bounds):
+            self.ledger.warn_once(
+                f"{self.address}: the model reports no tokens (usage_metadata), so Limits(tokens=) "
                 "does not bound it; use model_calls="
             )
 
@@ -162,7 +183,7 @@ class Meter:
         Raises:
             LimitError: It took longer.
         """
-        seconds = self._ledger.seconds_left(self._bounds) if self._clocks else None
+        seconds = self.ledger.seconds_left(self._bounds) if self._clocks else None
         if seconds is None:
             return await work(*arguments)
         try:
@@ -178,50 +199,48 @@ class Meter:
         """Return the spending to save with the position: the turn's for the root, else the lane's."""
         self.rest()
         if not self._node_context.is_inner:
-            return self._ledger.saved()
+            return self.ledger.saved()
         return added(self._before, self._own)
 
     async def lose(self) -> None:
         """Save the spending of the activation next to its step, which failed or paused."""
         self.rest()
-        saver, spent, now = saver_of(self._config), self._own, self._ledger.seconds()
+        saver, spent, now = saver_of(self._config), self._own, self.ledger.seconds()
         for name, seconds in self._before_step.items():  # what no lane in the step counts
             spent = added(spent, {name: {"seconds": now[name] - seconds}})
         if saver is not None and (spent or self._begun):
             loss = Loss(spent=spent, begun=self._begun)
             await save_loss(saver, step_config(self._config), loss)
 
-    def observe(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config in which calls of models count here, and no longer for an agent around it."""
-        handler = ModelCalls(self._ledger, self)
-        return {**config, "callbacks": _with_handler(config.get("callbacks"), handler)}
-
-    def _note(self, measure: Measure, amount: float) -> None:
+    def _note(self, measure: str, amount: Amount) -> None:
         with self._lock:
             self._own = added(self._own, {self._agent: {measure: amount}})
 
     def _check_limit(self, measure: Measure) -> None:
-        if (met := self._ledger.met(measure, self._bounds)) is not None:
+        if (met := self.ledger.met(measure, self._bounds)) is not None:
             self._raise_limit(measure, *met)
 
     def _raise_limit(self, measure: Measure, name: str, limits: Limits) -> None:
-        bound = limits.bounds[measure] * (1 + self._ledger.extensions(name, measure))
-        error = LimitError(self._agent, self._address, measure, bound, name or None)
-        tree = self._node_context.tree
-        mark_of_limited(error, None if name == RUN else tree.names_inside(name))
+        bound = self.ledger.bound(measure, name, limits)
+        error = LimitError(self._agent, self.address, measure, bound, name or None)
+        self._mark(error, name)
         asks = limits.on_limit == "ask" and saver_of(self._config) is not None
-        if not asks or (name, measure) in self._ledger.denied:
+        if not asks or (name, measure) in self.ledger.denied:
             self.raised = error
-        elif self._ledger.asks(self._asker(), name, measure):
+        elif self.ledger.asks(self._asker(), name, measure):
             self.raised = self._question(error, measure, name, limits)
         else:
             self.raised = GraphDrained("another agent asks whether the limit may be exceeded")
         raise self.raised
 
+    def _mark(self, error: AgentGraphError, name: str) -> None:
+        inside = None if name == RUN else self._node_context.tree.names_inside(name)
+        mark_of_limited(error, inside)
+
     def _asker(self) -> str:
         """Return the identity of the question: the activation's, or that of one of its tasks."""
         task = str(get_config()["configurable"]["checkpoint_ns"])
-        return self._address if task == self._config["configurable"]["checkpoint_ns"] else task
+        return self.address if task == self._config["configurable"]["checkpoint_ns"] else task
 
     def _question(
         self, error: LimitError, measure: Measure, name: str, limits: Limits
@@ -234,71 +253,12 @@ class Meter:
         configurable = get_config()["configurable"]
         answered = len(configurable[SCRATCHPAD].resume)
         counted = f"{configurable['checkpoint_ns']}{f'|{answered}' if answered else ''}"
-        leave = self._ledger.extensions(name, measure)
+        leave = self.ledger.extensions(name, measure)
         schema: dict[str, object] = {"type": "boolean", KEY: [name, measure, leave]}
         more = limits.bounds[measure]
-        text = f"T{error.reached[1:]}. May it be {more:g} more?"
-        one = Interrupt.from_ns(text, counted, response_schema=addressed(schema, self._address))
+        text = f"T{error.reached[1:]}. May it be {more:{'f' if measure == 'cost' else 'g'}} more?"
+        one = Interrupt.from_ns(text, counted, response_schema=addressed(schema, self.address))
         return GraphInterrupt((one,))
-
-
-class ModelCalls(BaseCallbackHandler):
-    """Counts the calls of models, and rejects them: they raise its errors."""
-
-    raise_error = True
-    run_inline = True
-    ignore_agent = ignore_retriever = ignore_custom_event = True
-    ignore_chain: bool = True
-
-    def __init__(self, ledger: Ledger, meter: Meter) -> None:
-        super().__init__()
-        self.ledger, self._meter = ledger, meter
-        self._decisions: set[UUID] = set()
-        self.ignore_chain = _DECISIONS not in sys.modules
-
-    def on_chat_model_start(self, *_: object, **__: object) -> None:
-        """Count a call of a chat model."""
-        self._meter.call_model()
-
-    def on_llm_start(self, *_: object, **__: object) -> None:
-        """Count a call of a model that completes texts."""
-        self._meter.call_model()
-
-    def on_llm_end(self, response: LLMResult, **_: object) -> None:
-        """Count its tokens."""
-        messages = (
-            getattr(each, "message", None) for several in response.generations for each in several
-        )
-        used = [usage for each in messages if (usage := getattr(each, "usage_metadata", None))]
-        self._meter.spend_tokens(used)
-
-    def on_chain_start(
-        self, *_: object, run_id: UUID, run_type: str | None = None, **__: object
-    ) -> None:
-        """Count a call of a decision model, which LangChain announces as a chain of this type."""
-        if run_type == "llm":
-            self._meter.call_model()
-            self._decisions.add(run_id)
-
-    def on_chain_end(self, outputs: object, *, run_id: UUID, **_: object) -> None:
-        """Count the tokens of a decision."""
-        if run_id in self._decisions:
-            self._decisions.discard(run_id)
-            usage: UsageMetadata | None = getattr(outputs, "usage", None)
-            self._meter.spend_tokens([usage] if usage else [])
-
-
-def _with_handler(callbacks: Callbacks, handler: ModelCalls) -> Callbacks:
-    def is_replaced(each: BaseCallbackHandler) -> bool:
-        return isinstance(each, ModelCalls) and each.ledger is handler.ledger
-
-    if not isinstance(callbacks, BaseCallbackManager):
-        return [*(each for each in callbacks or () if not is_replaced(each)), handler]
-    manager = callbacks.copy()
-    for each in filter(is_replaced, [*manager.handlers]):
-        manager.remove_handler(each)
-    manager.add_handler(handler)
-    return manager
 
 
 async def metered(

@@ -11,12 +11,16 @@ spending of the turn:
 
 So a run that resumes a step adds up all that is saved in it. The outcome of the lanes does not matter:
 one that ended, failed or was discarded has spent its part.
+
+A turn that begins with prices has a cost of 0 for the run in its first position. Without it, or where a
+reply had no price, the cost of the turn is not known: so no partial cost is reported.
 """
 
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from threading import RLock
 from typing import TypedDict
 from uuid import uuid4
@@ -24,6 +28,7 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
+from agentgraph.agents.costs import EXACT, Amount, PriceFunction, total
 from agentgraph.agents.limits import Limits, Measure
 from agentgraph.graph.internals import RESUMING, RETURN
 from agentgraph.graph.open_types import Saver
@@ -44,8 +49,15 @@ CHANNEL = "agentgraph_spent"
 RUN = ""
 """Key for usage that no single agent owns: the run's time, and leave for the run."""
 
-Counts = dict[str, dict[str, float]]
-"""The spending of agents, by their names and by the names of limits; and `LEAVE` that was given."""
+Counts = dict[str, dict[str, Amount]]
+"""The spending of agents, by their names and by the names of limits; `LEAVE` that was given; and the
+replies that are `UNPRICED`."""
+
+UNPRICED = "unpriced"
+"""The number of replies without a price; for the run: of parts of the turn that ran without prices."""
+
+PRICED_TURN: Counts = {RUN: {"cost": "0"}}
+"""The spending with which a turn begins that has prices."""
 
 Bounds = tuple[tuple[str, Limits], ...]
 """The limits around a place: the name of each limited agent, or `RUN`, and its limits."""
@@ -67,19 +79,30 @@ class Ledger:
 
     Attributes:
         limits: The limits of the run.
-        is_full: Whether more than transfers is counted: if more is limited, a person may be asked, or
-            no event has the tokens of some models.
+        prices: Returns the price of a reply; None if no cost is counted.
+        is_async: Whether the run is async, so that it awaits prices.
+        is_full: Whether more than transfers is counted: if more is limited, a person may be asked, the
+            run has prices, or no event has the tokens of some models.
         denied: The limits, each with its owner, for which a person denied leave.
+        unbounded: Why a limit of cost does not bound a model, by the model's name; None if it does.
     """
 
-    def __init__(self, tree: Tree, limits: Limits) -> None:
-        self.limits, self._tree = limits, tree
-        is_more = limits.bounds.keys() - {"transfers"} or limits.on_limit == "ask"
+    def __init__(
+        self,
+        tree: Tree,
+        limits: Limits,
+        prices: PriceFunction | None = None,
+        *,
+        is_async: bool = False,
+    ) -> None:
+        self.limits, self.prices, self.is_async, self._tree = limits, prices, is_async, tree
+        is_more = limits.bounds.keys() - {"transfers"} or limits.on_limit == "ask" or prices
         self.is_full = bool(tree.limited or is_more or tree.has_decision_models)
         self.denied: set[tuple[str, Measure]] = set()
+        self.unbounded: dict[str, str | None] = {}
         self._lock = RLock()
         self._spent: Counts = {}
-        self._sums: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self._sums: defaultdict[str, defaultdict[str, Amount]] = defaultdict(lambda: defaultdict(int))
         self._begun: set[str] = set()
         self._asking: dict[tuple[str, Measure], str] = {}
         self._working: dict[str, list[float]] = {}
@@ -92,6 +115,11 @@ class Ledger:
         self._is_unread = self._steps == 1
         if self._is_unread:
             self._add(spent)
+            was_priced = "cost" in spent.get(RUN, ())
+            if self.prices is not None and not was_priced:
+                self._add({RUN: {"cost": "0", UNPRICED: 1}})
+            elif self.prices is None and was_priced and not self.is_full:
+                self._add({RUN: {UNPRICED: 1}})
 
     def has_begun(self, address: str) -> bool:
         """Return whether the visit of an agent at an address has begun: it begins but once."""
@@ -123,7 +151,12 @@ class Ledger:
                 (self._remaining("seconds", *each) for each in bounds if each[1].seconds), default=None
             )
 
-    def add(self, agent: str, measure: str, amount: float) -> None:
+    @property
+    def lacks_prices(self) -> bool:
+        """Whether the turn began with prices, and this run has none."""
+        return self.prices is None and "cost" in self._spent.get(RUN, ())
+
+    def add(self, agent: str, measure: str, amount: Amount) -> None:
         """Add what an agent spent, or take back what it did not need."""
         self._add({agent: {measure: amount}})
 
@@ -142,7 +175,8 @@ class Ledger:
     def seconds(self) -> dict[str, float]:
         """Return for how long the run, and each composite with limits, has worked."""
         with self._lock:
-            return {name: self._sums[name]["seconds"] for name in (RUN, *self._tree.limited_composites)}
+            names = (RUN, *self._tree.limited_composites)
+            return {name: float(self._sums[name]["seconds"]) for name in names}
 
     def extensions(self, name: str, measure: Measure) -> int:
         """Return how often leave was given to use as much again."""
@@ -188,24 +222,29 @@ class Ledger:
                     self._add(loss["spent"])
                     self._begun.update(loss["begun"])
 
+    def bound(self, measure: Measure, name: str, limits: Limits) -> float | Decimal:
+        """Return a limit with the amounts by which a person extended it."""
+        bound, times = limits.bounds[measure], 1 + self.extensions(name, measure)
+        return EXACT.multiply(bound, times) if isinstance(bound, Decimal) else bound * times
+
     def _remaining(self, measure: Measure, name: str, limits: Limits) -> float:
-        bound: float | None = getattr(limits, measure)
-        if bound is None:
+        if getattr(limits, measure) is None:
             return float("inf")
-        sums = self._sums[name]
-        used = sums[measure]
+        bound, used = self.bound(measure, name, limits), self._sums[name][measure]
+        if isinstance(bound, Decimal):
+            return float(EXACT.compare(bound, Decimal(used)))
         if measure == "seconds" and (began := self._working.get(name)):
-            used += time.monotonic() - began[0]
-        return bound * (1 + sums[LEAVE + measure]) - used
+            used = float(used) + time.monotonic() - began[0]
+        return bound - float(used)
 
     def _add(self, counts: Counts) -> None:
         with self._lock:
             for agent, each in counts.items():
                 own = self._spent.setdefault(agent, {})
                 for measure, amount in each.items():
-                    own[measure] = own.get(measure, 0) + amount
+                    own[measure] = total(own.get(measure, 0), amount)
                     for name in self._sums_of(agent, measure):
-                        self._sums[name][measure] += amount
+                        self._sums[name][measure] = total(self._sums[name][measure], amount)
 
     def _sums_of(self, agent: str, measure: str) -> Iterator[str]:
         """Yield whose sums an agent's count is part of; time and leave are not added up."""
@@ -217,12 +256,12 @@ class Ledger:
 
 def added(counts: Counts, more: Counts) -> Counts:
     """Return the sum of two counts."""
-    total = {name: dict(each) for name, each in counts.items()}
+    both = {name: dict(each) for name, each in counts.items()}
     for name, each in more.items():
-        own = total.setdefault(name, {})
+        own = both.setdefault(name, {})
         for measure, amount in each.items():
-            own[measure] = own.get(measure, 0) + amount
-    return total
+            own[measure] = total(own.get(measure, 0), amount)
+    return both
 
 
 async def losses_in_step(

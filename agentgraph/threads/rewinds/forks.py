@@ -5,12 +5,16 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, NamedTuple, cast
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
+from agentgraph.graph.graph_classes import RootGraph
+from agentgraph.graph.nodes.spending import Counts
 from agentgraph.journal.saved import Saved
+from agentgraph.journal.spent import cost_since, present_counts, shown_cost
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.result import Result, result
@@ -39,10 +43,13 @@ class Forks(Mapping[str, Result]):
     Attributes:
         results: The results.
         kept: How many visits of the prefix each variant has kept, instead of running them again.
+        costs: The cost of what each variant ran, without the prefix, by the names of the variants whose
+            runner has prices; None if it is not known.
     """
 
     results: Mapping[str, Result]
     kept: int
+    costs: Mapping[str, Decimal | None] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Result:
         return self.results[name]
@@ -70,6 +77,7 @@ class Forks(Mapping[str, Result]):
                 "text": shown_error(each.error) if each.error else each.text,
                 **{key: _cell(each.values.get(key, "")) for key in differing},
                 "tokens": str(each.usage.total["total_tokens"]),
+                **({"cost": shown_cost(self.costs.get(name))} if self.costs else {}),
                 "steps run": str(len({event.step for event in each.events if event.step})),
                 "steps kept": str(self.kept),
             }
@@ -117,9 +125,26 @@ class Plan(NamedTuple):
     kept: int
 
     @property
+    def has_prices(self) -> bool:
+        """Whether its runner has prices."""
+        return cast(RootGraph, self.engine.graph).prices is not None
+
+    @property
     def streamed(self) -> RunOptions:
         """The options of its run, with replies in chunks for those who follow it."""
         return self.options._replace(stream=True)
+
+
+class Ran(NamedTuple):
+    """The outcome of a variant.
+
+    Attributes:
+        result: Its result.
+        before: The counts of its turn before it ran; None if its runner has no prices.
+    """
+
+    result: Result
+    before: Counts | None
 
 
 def engines_of(engine: Engine, variants: Mapping[str, Variant], at_once: int) -> dict[str, Engine]:
@@ -199,44 +224,52 @@ def run_all(several: Sequence[Plan], at_once: int) -> Forks:
     """Run variants, a few at a time."""
     with ThreadPoolExecutor(at_once, "agentgraph-fork") as pool:
         futures = [pool.submit(copy_context().run, _run, plan) for plan in several]
-        results = [future.result() for future in futures]
-    return _forks(several, results)
+        ran = [future.result() for future in futures]
+    return _forks(several, ran)
 
 
 async def arun_all(several: Sequence[Plan], at_once: int) -> Forks:
     """Run variants on the event loop, as `run_all` does in threads."""
     slots = asyncio.Semaphore(at_once)
 
-    async def run(plan: Plan) -> Result:
+    async def run(plan: Plan) -> Ran:
         async with slots:
             return await _arun(plan)
 
     return _forks(several, await asyncio.gather(*map(run, several)))
 
 
-def _run(plan: Plan) -> Result:
+def _run(plan: Plan) -> Ran:
     events: list[AgentEvent] = []
     error: Exception | None = None
+    before = plan.engine.read(present_counts, plan.thread_id) if plan.has_prices else None
     try:
         with plan.engine.run(_GO_ON, plan.thread_id, plan.options) as run:
             events += run
     except Exception as raised:
         error = raised
-    return replace(plan.engine.read(result, plan.thread_id, events), error=error)
+    return Ran(replace(plan.engine.read(result, plan.thread_id, events), error=error), before)
 
 
-async def _arun(plan: Plan) -> Result:
+async def _arun(plan: Plan) -> Ran:
     events: list[AgentEvent] = []
     error: Exception | None = None
+    before = await plan.engine.aread(present_counts, plan.thread_id) if plan.has_prices else None
     try:
         async with plan.engine.arun(_GO_ON, plan.thread_id, plan.options) as run:
             async for event in run:
                 events += [event]
     except Exception as raised:
         error = raised
-    return replace(await plan.engine.aread(result, plan.thread_id, events), error=error)
+    return Ran(replace(await plan.engine.aread(result, plan.thread_id, events), error=error), before)
 
 
-def _forks(several: Sequence[Plan], results: Sequence[Result]) -> Forks:
-    names = [plan.name for plan in several]
-    return Forks(dict(zip(names, results, strict=True)), several[0].kept if several else 0)
+def _forks(several: Sequence[Plan], ran: Sequence[Ran]) -> Forks:
+    named = {plan.name: each for plan, each in zip(several, ran, strict=True)}
+    costs = {
+        name: cost_since(each.before, each.result.counts)
+        for name, each in named.items()
+        if each.before is not None
+    }
+    kept = several[0].kept if several else 0
+    return Forks({name: each.result for name, each in named.items()}, kept, costs)

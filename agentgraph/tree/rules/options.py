@@ -131,17 +131,19 @@ def source_faults(option: str, source: object) -> Iterator[str]:
     yield from arity_faults(option, source)
 
 
-def arity_faults(option: str, fn: object, argument: str = "a Context") -> Iterator[str]:
-    """Yield the fault of a function of one argument that cannot be called with one."""
+def arity_faults(option: str, fn: object, *arguments: str) -> Iterator[str]:
+    """Yield the fault of a function that cannot be called with its arguments, by default a context."""
     if not callable(fn):
         return
     with suppress(ValueError):  # some functions that are written in C have no signature
         called = signature(fn, follow_wrapped=False)
         try:
-            called.bind(None)
+            called.bind(*arguments or (None,))
         except TypeError:
             takes = called.replace(return_annotation=called.empty)
-            yield f"{option}={shown(fn)} takes {takes}; it takes one argument, {argument}"
+            needed = " and ".join(arguments) or "a Context"
+            count = "two arguments" if len(arguments) > 1 else "one argument"
+            yield f"{option}={shown(fn)} takes {takes}; it takes {count}, {needed}"
 
 
 def sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent, _: Around) -> Iterator[str]:

@@ -246,7 +246,8 @@ export function makeActions(store, backend) {
     const isOld = Date.now() - saidAt > SAID_SECONDS * 1000;
     if (changed.has("threadId") || (changed.has("thread") && isOld)) setText(said, "");
     if (changed.has("thread")) forgetSaid();
-    limits.show(status() === "failed" ? limitHit(state) : null);
+    const hit = status() === "failed" ? limitHit(state) : null;
+    limits.show(hit, hit?.name === "cost" || typeof state.thread?.cost === "string");
     showControls();
   }
 

@@ -24,6 +24,14 @@ export function asText(value) {
   return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
 }
 
+/** Format the cost of a turn; without prices it is an empty text.
+ *
+ * @param {string | null | undefined} cost
+ */
+export function costText(cost) {
+  return cost ? `cost of the turn: ${cost}` : "";
+}
+
 /** Format a number of tokens, or {input, output}; no tokens are an empty text.
  *
  * @param {number | {input: number | null, output: number | null} | null | undefined} tokens

@@ -11,9 +11,12 @@ const LIMITS = {
   steps: "Steps",
   model_calls: "Model calls",
   tokens: "Tokens",
+  cost: "Cost",
   seconds: "Seconds",
   transfers: "Transfers",
 };
+
+const FRACTIONS = new Set(["cost", "seconds"]);
 
 /** @typedef {{name: string, value: number, of: string | undefined}} Hit */
 
@@ -32,20 +35,21 @@ export function limitHit(state) {
   return null;
 }
 
-/** Make the form for limits: {node, read, clear, show}. */
+/** Make the form for limits: {node, read, clear, show}; a cost is sent as text, which is exact. */
 export function limitsForm() {
   const inputs = new Map(
     Object.keys(LIMITS).map((name) => [
       name,
       el("input", {
         type: "number",
-        min: 1,
-        step: name === "seconds" ? "any" : 1,
+        min: name === "cost" ? 0 : 1,
+        step: FRACTIONS.has(name) ? "any" : 1,
         placeholder: "unchanged",
       }),
     ]),
   );
   const fields = [...inputs].map(([name, input]) => el("label", {}, LIMITS[name], input));
+  const cost = inputs.get("cost")?.parentElement;
   const note = el("p", {class: "limit-note", hidden: true});
   const node = el(
     "details",
@@ -63,7 +67,9 @@ export function limitsForm() {
     read() {
       const set = [...inputs].filter(([, input]) => input.value !== "");
       return set.length
-        ? Object.fromEntries(set.map(([name, input]) => [name, Number(input.value)]))
+        ? Object.fromEntries(
+            set.map(([name, input]) => [name, name === "cost" ? input.value : Number(input.value)]),
+          )
         : null;
     },
     clear() {
@@ -74,8 +80,10 @@ export function limitsForm() {
      * Show the reached limit and propose twice its value, once for each time.
      *
      * @param {Hit | null} hit
+     * @param {boolean} hasPrices
      */
-    show(hit) {
+    show(hit, hasPrices) {
+      if (cost) cost.hidden = !hasPrices;
       const now = hit ? JSON.stringify(hit) : "";
       if (now === shown) return;
       shown = now;

@@ -102,6 +102,8 @@ export interface Thread {
   turns: Turn[];
   usage: Usage;
   spent: number | null;
+  /** The cost of the last turn, or "unknown"; null without prices. */
+  cost: string | null;
   /** The last text. */
   last: string;
   /** The number of its history lines. */
@@ -268,7 +270,7 @@ export interface Difference {
   right: Side | null;
 }
 
-export type Limits = {[name: string]: number};
+export type Limits = {[name: string]: number | string};
 
 /** The changes before a rerun. */
 export interface Changes {

@@ -1,7 +1,7 @@
 // Variants in columns: the status, the last text and the cost of their threads.
 
 import {el, longText, settings, shortText} from "./elements.js";
-import {actionButton, putEntries, tokensText} from "./entries.js";
+import {actionButton, costText, putEntries, tokensText} from "./entries.js";
 import {stateText} from "./states.js";
 
 /** @import {Backend, Store} from "./page.d.ts" */
@@ -14,7 +14,10 @@ const KEPT = "variants"; // the name of the setting with the groups
 
 /** @typedef {{point: Spot, threads: {[name: string]: string}}} KeptGroup */
 /** @typedef {KeptGroup & {statuses: {[name: string]: Thread}}} Group */
-/** @typedef {[name: string, Thread["status"]?, last?: string, usage?: Thread["usage"]]} VariantStatus */
+/**
+ * @typedef {[name: string, Thread["status"]?, last?: string, usage?: Thread["usage"],
+ *   cost?: Thread["cost"]]} VariantStatus
+ */
 
 /** Make the list of variants: {node, add, show, related}; it calls `compare(threadId)`.
  *
@@ -99,8 +102,8 @@ export function makeVariants(store, backend, compare) {
       const statuses = Object.keys(threads)
         .filter((name) => group.statuses[name]?.status !== "new") // the thread was deleted
         .map((name) => {
-          const {status, last, usage} = group.statuses[name] ?? {};
-          return [name, status, last, usage];
+          const {status, last, usage, cost} = group.statuses[name] ?? {};
+          return [name, status, last, usage, cost];
         });
       const key = Object.values(threads).join(" ");
       return [key, statuses, () => groupView(point, threads, statuses)];
@@ -114,7 +117,7 @@ export function makeVariants(store, backend, compare) {
    * @param {VariantStatus[]} statuses
    */
   function groupView(point, threads, statuses) {
-    const columns = statuses.map(([name, status = "…", last = "", usage]) => {
+    const columns = statuses.map(([name, status = "…", last = "", usage, cost]) => {
       const id = threads[name];
       return el(
         "article",
@@ -125,7 +128,7 @@ export function makeVariants(store, backend, compare) {
           {},
           el("span", {class: "pill", "data-state": status}, stateText(status)),
           " ",
-          el("span", {class: "quiet"}, tokensText(usage)),
+          el("span", {class: "quiet"}, [tokensText(usage), costText(cost)].filter(Boolean).join(" · ")),
         ),
         longText(last, {most: 600}),
         el(

@@ -3,6 +3,7 @@
 import {makeActions} from "./actions.js";
 import {makeDetail} from "./detail.js";
 import {countText, el, isTyping, setText, settings, shortText, toolButton} from "./elements.js";
+import {costText} from "./entries.js";
 import {makeBorder, makeTabs} from "./layout.js";
 import {makeMachine} from "./machine.js";
 import {makeQuestions} from "./questions.js";
@@ -271,11 +272,12 @@ function makeHead(root, timeline) {
 }
 
 /** @param {Thread} thread */
-function headFacts({turns, usage, lines}) {
+function headFacts({turns, usage, cost, lines}) {
   const tokens = (usage.input ?? 0) + (usage.output ?? 0);
   return [
     turns.length > 1 ? `${turns.length} turns` : "",
     tokens ? `${countText(tokens)} tokens` : "",
+    costText(cost),
     lines > 1 ? `${lines} versions` : "",
   ].filter(Boolean).join(" · ");
 }
