@@ -1,0 +1,75 @@
+"""Processes that die between a deadline, an answer and the default: one of them counts, and once."""
+
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from deadline_process import tree
+from helpers.commands import Commands
+
+import agentgraph as ag
+
+PROGRAM = str(Path(__file__).with_name("deadline_process.py"))
+ENDS = (0, -signal.SIGKILL)
+
+
+def until_passed(runner: ag.Runner) -> None:
+    """Wait until the deadlines of a thread have passed, also of questions that were answered."""
+    actions = [each.action for each in runner.events("t")]
+    asked = [each.interrupted for each in actions if each and each.interrupted]
+    while time.time() <= max(each.deadline or 0 for each in asked):
+        time.sleep(0.01)
+
+
+def counted(runner: ag.Runner, kind: str) -> int:
+    return [each.kind for each in runner.events("t")].count(kind)
+
+
+def said(runner: ag.Runner) -> list[str]:
+    return [each.text for each in runner.thread("t").messages][1:]
+
+
+@pytest.mark.parametrize("saves", [1, 2, 3, 5])
+def test_a_default_is_taken_once_whenever_its_process_dies(program: Commands, saves: int) -> None:
+    path = str(program.folder / "t.db")
+    assert program(PROGRAM, path, "run", "0", "default").code == 0
+    with ag.Runner(tree("default"), checkpointer=path) as runner:
+        until_passed(runner)
+        assert program(PROGRAM, path, "resume", str(saves), "default").code in ENDS
+        with pytest.raises(ag.UnknownInterruptError, match="'no' is the answer"):
+            runner.invoke(thread_id="t", answers={"p/lane/boss": "yes"})
+        runner.invoke(thread_id="t")
+        assert (runner.thread("t").status, counted(runner, "default")) == ("done", 1)
+        assert said(runner) == ["no", "Printed.", "A draft."]
+
+
+@pytest.mark.parametrize("saves", [1, 2, 3])
+def test_an_answer_that_was_saved_in_time_counts(program: Commands, saves: int) -> None:
+    path = str(program.folder / "t.db")
+    assert program(PROGRAM, path, "run", "0", "default").code == 0
+    with ag.Runner(tree("default"), checkpointer=path) as runner:
+        assert program(PROGRAM, path, "answer", str(saves), "default").code in ENDS
+        is_saved = not runner.pending("t")
+        until_passed(runner)
+        runner.invoke(thread_id="t")
+        assert said(runner) == ["yes" if is_saved else "no", "Printed.", "A draft."]
+        assert counted(runner, "default") == (not is_saved)
+
+
+@pytest.mark.parametrize("saves", [1, 3])
+def test_a_failure_is_raised_and_the_question_is_asked_again(program: Commands, saves: int) -> None:
+    path = str(program.folder / "t.db")
+    assert program(PROGRAM, path, "run", "0", "fails").code == 0
+    with ag.Runner(tree("fails"), checkpointer=path) as runner:
+        (first,) = runner.pending("t")
+        until_passed(runner)
+        assert program(PROGRAM, path, "resume", str(saves), "fails").code in ENDS
+        if runner.thread("t").status != "failed":
+            with suppress(ag.QuestionTimeoutError):  # unless the branch has saved that it failed
+                runner.invoke(thread_id="t")
+        (again,) = runner.pending("t") or runner.invoke(thread_id="t").pending
+        assert again.id != first.id
+        assert counted(runner, "error") <= 1
+        assert runner.invoke(thread_id="t", answers="yes").status == "done"
