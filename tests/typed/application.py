@@ -1,6 +1,7 @@
 """An application as a user writes one, for type checkers: every builder, a runner, its events."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -24,7 +25,7 @@ async def critic(ctx: ag.Context) -> str | ag.BreakLoop:
 
 def asks(ctx: ag.Context) -> Iterator[str | ag.Ask | ag.Custom]:
     yield ag.Custom({"address": ctx.address, "path": str(ctx.run_path)})
-    yield str(ctx.answer) if ctx.answered else ag.Ask("Which?", response_schema={"type": "string"})
+    yield str(ctx.answer) if ctx.answered else ag.Ask("Which?", str, timeout=60, default="x")
 
 
 def search(topic: str, ctx: ag.Context) -> str:
@@ -53,7 +54,12 @@ def tree(model: BaseChatModel, graph: CompiledStateGraph[Any, Any, Any, Any]) ->
         "librarian",
         model,
         instruction="You help {reader}.",
-        tools=[search, ag.agent_tool(ag.human("owner", "May I?", response_schema=bool))],
+        tools=[
+            search,
+            ag.agent_tool(
+                ag.human("owner", "May I?", response_schema=bool, timeout=timedelta(1), default=False)
+            ),
+        ],
         history=newest,
         model_input=brief,
         retry=[RetryPolicy()],

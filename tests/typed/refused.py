@@ -64,6 +64,7 @@ def trees(model: ScriptedChatModel, graph: StateGraph[MessagesState, Tenant]) ->
     ag.chat_agent("chat", model, output_schema=3)  # type: ignore[arg-type]
     ag.graph_agent("graph", graph)  # type: ignore[arg-type]
     ag.human("boss", "Well?", response_schema=len)  # type: ignore[arg-type]
+    ag.human("boss", "Well?", timeout="1 h")  # type: ignore[arg-type]
     ag.loop("loop", [chat])  # type: ignore[call-arg]
     ag.loop("loop", [chat], max_iterations=3, until=rates)  # type: ignore[arg-type]
     ag.parallel("parallel", [chat], on_error="ignore")  # type: ignore[arg-type]
@@ -76,6 +77,7 @@ def trees(model: ScriptedChatModel, graph: StateGraph[MessagesState, Tenant]) ->
 
 def signals(chat: ag.ChatAgent) -> None:
     ag.Ask("Well?", schema=int)  # type: ignore[call-arg]
+    ag.Ask("Well?", timeout="1 h")  # type: ignore[arg-type]
     ag.Limits(transfer=3)  # type: ignore[call-arg]
     ag.SetValues({"topic": "bees"})  # type: ignore[call-arg]
     ag.TransferTo(chat)  # type: ignore[arg-type]
