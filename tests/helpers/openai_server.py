@@ -24,6 +24,7 @@ PATH = "/v1/chat/completions"
 KNOWN = {
     "messages",
     "model",
+    "n",
     "parallel_tool_calls",
     "response_format",
     "stream",
@@ -60,11 +61,13 @@ class Reply:
             raise a `Failure`.
         finish_reason: Why the message ends.
         calls: Its tool calls; their pieces stream in turn, as they do where calls are parallel.
+        cached: How many tokens of its input come from the provider's cache.
     """
 
     pieces: Iterable[str] = ()
     finish_reason: str = "stop"
     calls: tuple[Call, ...] = ()
+    cached: int = 0
 
     def deltas(self) -> Iterator[Body]:
         """Yield the delta of each chunk."""
@@ -242,8 +245,8 @@ def _head(body: Body, kind: str) -> Body:
 
 def _completion(body: Body, reply: Reply) -> Body:
     message = reply.message()
-    usage = _usage(body, message["content"] or "")
-    choices = [reply.choice(message=message)]
+    usage = _usage(body, message["content"] or "", reply.cached)
+    choices = [{**reply.choice(message=message), "index": nth} for nth in range(body.get("n", 1))]
     return {**_head(body, "completion"), "choices": choices, "usage": usage}
 
 
@@ -254,14 +257,15 @@ def _chunks(body: Body, reply: Reply) -> Iterator[Body]:
         yield {**head, "choices": [reply.choice(is_over=False, delta=delta)]}
     yield {**head, "choices": [reply.choice(delta={})]}
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield {**head, "choices": [], "usage": _usage(body, said)}
+        yield {**head, "choices": [], "usage": _usage(body, said, reply.cached)}
 
 
-def _usage(body: Body, said: str) -> Body:
+def _usage(body: Body, said: str, cached: int) -> Body:
     """Return the usage, where each word is a token."""
     sent = sum(len(str(message["content"]).split()) for message in body["messages"])
     new = len(said.split())
-    return {"prompt_tokens": sent, "completion_tokens": new, "total_tokens": sent + new}
+    details = {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
+    return {"prompt_tokens": sent, "completion_tokens": new, "total_tokens": sent + new, **details}
 
 
 def _response(body: Body, reply: Reply) -> Body:
