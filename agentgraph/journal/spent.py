@@ -7,11 +7,14 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any
 
+from langchain_core.messages.ai import UsageMetadata
+
 from agentgraph.agents.costs import EXACT, Amount, total
 from agentgraph.agents.limits import MEASURES
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.spending import (
     CHANNEL,
+    DECIDED,
     RUN,
     UNPRICED,
     Counts,
@@ -117,9 +120,18 @@ def shown_cost(cost: Decimal | None) -> str:
     return "unknown" if cost is None else f"{cost:f}"
 
 
-async def present_counts(saver: ThreadSaver) -> Counts:
-    """Return the counted spending in the last turn of a thread."""
-    return await counts_at(saver, await saver.checkpoint())
+def decisions_in(before: Counts, after: Counts) -> dict[str, UsageMetadata]:
+    """Return the tokens of decision models in the runs of a turn after some counts, by agent."""
+    found = {}
+    for name, each in after.items():
+        was = before.get(name, {})
+        own = {key: int(each.get(key, 0)) - int(was.get(key, 0)) for key in DECIDED}
+        if any(own.values()):
+            tokens_in, tokens_out = own.values()
+            found[name] = UsageMetadata(
+                input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out
+            )
+    return found
 
 
 async def counts_at(saver: ThreadSaver, saved: Saved | None) -> Counts:

@@ -16,12 +16,14 @@ from agentgraph.journal.entries import answers_of
 from agentgraph.journal.pending import pending
 from agentgraph.journal.replay import last_answer
 from agentgraph.journal.schema import PrunedTurn
-from agentgraph.journal.spent import Spent, counts_at, spent_in
+from agentgraph.journal.spent import Spent, counts_at, decisions_in, spent_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at, stop_reason_at
 from agentgraph.journal.turn_lines import TurnLine
 from agentgraph.reports.message_order import order_in_tree
 from agentgraph.tree.places import Tree
+
+_NONE: Counts = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,20 @@ class Usage:
     by_agent: Mapping[str, UsageMetadata]
 
 
-def usage_of(events: Iterable[AgentEvent]) -> Usage:
-    """Return the tokens of the messages in events; each message counts once."""
+def usage_of(events: Iterable[AgentEvent], counts: Counts = _NONE, before: Counts = _NONE) -> Usage:
+    """Return the tokens of the messages in events, each once, and of decision models.
+
+    Args:
+        events: The events.
+        counts: The counted spending of their turn.
+        before: The counted spending of the turn before the events.
+    """
     used = {each.id: each for each in events if not each.partial and each.usage}
+    several = [(each.agent_name, each.usage) for each in used.values()]
     total, by_agent = add_usage(None, None), dict[str, UsageMetadata]()
-    for event in used.values():
-        total = add_usage(total, event.usage)
-        by_agent[event.agent_name] = add_usage(by_agent.get(event.agent_name), event.usage)
+    for name, usage in (*several, *decisions_in(before, counts).items()):
+        total = add_usage(total, usage)
+        by_agent[name] = add_usage(by_agent.get(name), usage)
     return Usage(total, by_agent)
 
 
@@ -75,6 +84,7 @@ class Result:
             result that is read from the saver, in any other way.
         stop_reason: The reason that was passed to `Runner.stop`; None if no person stopped it.
         reason: The reason of the `Exit(reason=...)` that ended the run; None without one.
+        before: Counted usage of the turn before these events; see `usage`.
         order: The indexes of the events that are messages of agents, in the order of the tree.
     """
 
@@ -89,6 +99,7 @@ class Result:
     order: Sequence[int] = field(default=(), repr=False)
     stop_reason: str | None = None
     reason: str | None = None
+    before: Counts = field(default_factory=dict, repr=False)
 
     @property
     def status(self) -> Literal["done", "paused", "failed", "stopped"]:
@@ -118,11 +129,8 @@ class Result:
 
     @property
     def usage(self) -> Usage:
-        """The tokens that the messages of these events used.
-
-        Decision models write no messages: `spent` counts their tokens.
-        """
-        return usage_of(self.events)
+        """The tokens of the messages of these events, and of the decision models of middleware."""
+        return usage_of(self.events, self.counts, self.before)
 
     @property
     def spent(self) -> Spent:
@@ -130,8 +138,16 @@ class Result:
         return spent_in(self.counts, self.events)
 
 
-async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
-    """Return the result of a run that has ended, from its events and the thread's state."""
+async def result(
+    saver: ThreadSaver, events: Sequence[AgentEvent], before: Sequence[Counts] = ()
+) -> Result:
+    """Return the result of a run that has ended, from its events and the thread's state.
+
+    Args:
+        saver: The thread.
+        events: The events.
+        before: The counted spending of the turn before the run, as the only item, if it is known.
+    """
     asked = any(event.kind == "interrupted" for event in events)
     questions = await pending(saver) if asked else []
     snapshot = await saver.state()
@@ -146,6 +162,7 @@ async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
         _result(saver, events, state, answer),
         pending=tuple(questions),
         counts=counts,
+        before=before[0] if before else {},
         is_stopped=is_stopped,
         stop_reason=reason,
     )

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from agentgraph.agents.habits.names import hints_names
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.message_changes import with_changes
-from agentgraph.graph.nodes.spending import Counts
+from agentgraph.graph.nodes.spending import Counts, added
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.values import Reducers
 from agentgraph.journal.changed_trees import opened
@@ -112,8 +113,9 @@ class Thread:
 
     @property
     def usage(self) -> Usage:
-        """The tokens that the messages of all turns used."""
-        return usage_of(event for turn in self.turns for event in turn.events)
+        """The tokens of the messages of all turns, and of the decision models of middleware."""
+        events = (event for turn in self.turns for event in turn.events)
+        return usage_of(events, reduce(added, (turn.counts for turn in self.turns), {}))
 
     @property
     def spent(self) -> Spent:

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from agentgraph.errors import AgentGraphError, pip_install
 from agentgraph.events.events import AgentEvent
+from agentgraph.graph.nodes.spending import Counts
 from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.replay import last_turn
 from agentgraph.journal.thread_saver import ThreadSaver
@@ -102,9 +103,14 @@ def watch(
     engine.check_sync("await awatch(runner, ...)", "that")
     screen = _screen(console)
     begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
-    received: list[AgentEvent] = []
+    received, before = list[AgentEvent](), list[Counts]()
     options = RunOptions(
-        screen.streams, config=config, context=context, on_part=screen.see, values=values
+        screen.streams,
+        config=config,
+        context=context,
+        on_part=screen.see,
+        values=values,
+        before=before,
     )
     with begin_run(engine, begin, thread, options, while_running) as events:
         first = [*islice(events, at is not None)]  # before it the thread is as it was
@@ -114,7 +120,7 @@ def watch(
             for event in chain(first, events):
                 screen.add(event)
                 received += [] if event.partial else [event]
-    return Watched(**vars(engine.read(result, thread, received)))
+    return Watched(**vars(engine.read(result, thread, received, before)))
 
 
 async def awatch(
@@ -135,9 +141,14 @@ async def awatch(
     engine = _engine(runner)
     screen = _screen(console)
     begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
-    received: list[AgentEvent] = []
+    received, before = list[AgentEvent](), list[Counts]()
     options = RunOptions(
-        screen.streams, config=config, context=context, on_part=screen.see, values=values
+        screen.streams,
+        config=config,
+        context=context,
+        on_part=screen.see,
+        values=values,
+        before=before,
     )
     async with abegin_run(engine, begin, thread, options, while_running) as events:
         first = [] if at is None else [event async for event in _first(events)]
@@ -150,7 +161,7 @@ async def awatch(
             async for event in events:
                 screen.add(event)
                 received += [] if event.partial else [event]
-    return Watched(**vars(await engine.aread(result, thread, received)))
+    return Watched(**vars(await engine.aread(result, thread, received, before)))
 
 
 def _engine(runner: object) -> Engine:

@@ -15,7 +15,7 @@ from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
-from agentgraph.graph.nodes.spending import LIMITS
+from agentgraph.graph.nodes.spending import LIMITS, Counts
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.outside import await_outside, call_outside
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
@@ -28,6 +28,7 @@ from agentgraph.journal.saved import Saved
 from agentgraph.journal.savers.known import Fitness
 from agentgraph.journal.savers.opening import saver_fault
 from agentgraph.journal.soundness import P, Reads, T, check_sound, checked_read
+from agentgraph.journal.spent import counts_at
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.turn_records import put_turn
@@ -62,6 +63,8 @@ class RunOptions(NamedTuple):
         on_part: Called with each part of the stream before it is translated.
         values: The values that the caller passes.
         later: Answers to questions that the run asks, by address.
+        before: Takes the counted spending of the turn before the run, if that is exact; None if the
+            caller needs none.
     """
 
     stream: bool
@@ -71,6 +74,7 @@ class RunOptions(NamedTuple):
     on_part: PartHook | None = None
     values: Mapping[str, object] | None = None
     later: Mapping[str, object] | None = None
+    before: list[Counts] | None = None
 
 
 class Engine:
@@ -195,6 +199,7 @@ class Engine:
             graph_input = turn_input
         else:
             graph_input = await checked_read(resumption, thread, head, *begin)
+            await self._count_before(thread, head, how)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
         if self.reducers.fields:
@@ -236,7 +241,9 @@ class Engine:
 
         async def enter(execution: Execution) -> None:
             await commit(thread, prepared.copies, prepared.states)
-            on = await checked_read(continuation, thread, await thread.checkpoint(), None)
+            head = await thread.checkpoint()
+            await self._count_before(thread, head, how)
+            on = await checked_read(continuation, thread, head, None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 
         origin = f"a rewind to {shown(back.at)}"
@@ -266,6 +273,11 @@ class Engine:
             return True
 
         return resume_paused
+
+    async def _count_before(self, thread: ThreadSaver, head: Saved | None, how: RunOptions) -> None:
+        graph = cast(RootGraph, self.graph)
+        if how.before is not None and (self.tree.has_decision_models or graph.prices is not None):
+            how.before.append(await checked_read(counts_at, thread, head))
 
     def _guarded(self, thread: ThreadSaver) -> GuardedSaver:
         order = Order() if self.tree.runs_tasks else None

@@ -21,6 +21,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.named_types import allow_named, allowed_types
+from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.open_types import Cache, Saver
 from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.graph.values_schema import declared
@@ -365,11 +366,12 @@ class Runner(metaclass=HintsNames):
             AgentGraphError: As in `run` and `resume`.
         """
         engine = self.engine
-        options = RunOptions(False, limits, config, context, values=values)
+        before: list[Counts] = []
+        options = RunOptions(False, limits, config, context, values=values, before=before)
         begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
         with engine.run(begin, thread, options) as run:
             events = list(run)
-        return engine.read(result, thread, events)
+        return engine.read(result, thread, events, before)
 
     def advance(
         self,
@@ -1194,11 +1196,12 @@ class Runner(metaclass=HintsNames):
     ) -> Result:
         """Run a turn or resume a thread as `invoke` does, asynchronously."""
         engine = self.engine
-        options = RunOptions(False, limits, config, context, values=values)
+        before: list[Counts] = []
+        options = RunOptions(False, limits, config, context, values=values, before=before)
         begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
         async with engine.arun(begin, thread, options) as run:
             events = [event async for event in run]
-        return await engine.aread(result, thread, events)
+        return await engine.aread(result, thread, events, before)
 
     async def aadvance(
         self,

@@ -24,7 +24,16 @@ from agentgraph.graph.failures import mark_of_limited
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.limit_answers import KEY
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.spending import RUN, UNPRICED, Counts, Ledger, Loss, added, save_loss
+from agentgraph.graph.nodes.spending import (
+    DECIDED,
+    RUN,
+    UNPRICED,
+    Counts,
+    Ledger,
+    Loss,
+    added,
+    save_loss,
+)
 from agentgraph.graph.nodes.stopping import stopped_after
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.stamps import addressed
@@ -163,6 +172,16 @@ class Meter:
         self._mark(error, name)
         self.raised = error
         return error
+
+    def spend_decision(self, usage: UsageMetadata | None) -> None:
+        """Add the tokens of a decision, as its provider reports them."""
+        self.spend_tokens(usage)
+        if usage and self._node_context.tree.has_decision_models:
+            for measure, tokens in zip(
+                DECIDED, (usage["input_tokens"], usage["output_tokens"]), strict=True
+            ):
+                self.ledger.add(self._agent, measure, tokens)
+                self._note(measure, tokens)
 
     def spend_tokens(self, usage: UsageMetadata | None) -> None:
         """Add the tokens of a reply, as its provider reports them."""

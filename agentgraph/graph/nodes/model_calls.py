@@ -10,7 +10,7 @@ and drops its errors: then the meter raises them when the activation ends.
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -85,7 +85,7 @@ class ModelCalls(_Observer):
         """Count the tokens of a decision."""
         if run_id in self._decisions:
             self._decisions.discard(run_id)
-            self.meter.spend_tokens(getattr(outputs, "usage", None))
+            self.meter.spend_decision(getattr(outputs, "usage", None))
 
 
 class _Question(NamedTuple):
@@ -138,11 +138,11 @@ class Prices(ModelCalls):
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: object) -> None:
         """Count the tokens of a reply, and add its price."""
-        self._end(run_id, _usage_in(response))
+        self._end(run_id, _usage_in(response), self.meter.spend_tokens)
 
     def on_chain_end(self, outputs: object, *, run_id: UUID, **_: object) -> None:
         """Count the tokens of a decision, and add its price."""
-        self._end(run_id, getattr(outputs, "usage", None))
+        self._end(run_id, getattr(outputs, "usage", None), self.meter.spend_decision)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Forget a call that has no reply."""
@@ -196,11 +196,16 @@ class Prices(ModelCalls):
         elif not is_made:
             self.meter.untake("model_calls")
 
-    def _end(self, run_id: UUID, given: UsageMetadata | None) -> None:
+    def _end(
+        self,
+        run_id: UUID,
+        given: UsageMetadata | None,
+        spend: Callable[[UsageMetadata | None], None],
+    ) -> None:
         if (model := self._models.pop(run_id, None)) is None:
             return
         usage = reported(given)
-        self.meter.spend_tokens(usage)
+        spend(usage)
         if is_free(given):
             self.meter.spend_cost(Decimal(0))
         elif usage is None:

@@ -56,6 +56,9 @@ replies that are `UNPRICED`."""
 UNPRICED = "unpriced"
 """The number of replies without a price; for the run: of parts of the turn that ran without prices."""
 
+DECIDED = ("decision_input", "decision_output")
+"""The tokens of decision models, in a tree whose middleware asks one: no message has them."""
+
 PRICED_TURN: Counts = {RUN: {"cost": "0"}}
 """The spending with which a turn begins that has prices."""
 

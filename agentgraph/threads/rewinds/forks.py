@@ -14,7 +14,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.nodes.spending import Counts
 from agentgraph.journal.saved import Saved
-from agentgraph.journal.spent import cost_since, present_counts, shown_cost
+from agentgraph.journal.spent import cost_since, shown_cost
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.result import Result, result
@@ -135,18 +135,6 @@ class Plan(NamedTuple):
         return self.options._replace(stream=True)
 
 
-class Ran(NamedTuple):
-    """The outcome of a variant.
-
-    Attributes:
-        result: Its result.
-        before: The counts of its turn before it ran; None if its runner has no prices.
-    """
-
-    result: Result
-    before: Counts | None
-
-
 def engines_of(engine: Engine, variants: Mapping[str, Variant], at_once: int) -> dict[str, Engine]:
     """Return the engine of each variant, by its name.
 
@@ -224,52 +212,52 @@ def run_all(several: Sequence[Plan], at_once: int) -> Forks:
     """Run variants, a few at a time."""
     with ThreadPoolExecutor(at_once, "agentgraph-fork") as pool:
         futures = [pool.submit(copy_context().run, _run, plan) for plan in several]
-        ran = [future.result() for future in futures]
-    return _forks(several, ran)
+        results = [future.result() for future in futures]
+    return _forks(several, results)
 
 
 async def arun_all(several: Sequence[Plan], at_once: int) -> Forks:
     """Run variants on the event loop, as `run_all` does in threads."""
     slots = asyncio.Semaphore(at_once)
 
-    async def run(plan: Plan) -> Ran:
+    async def run(plan: Plan) -> Result:
         async with slots:
             return await _arun(plan)
 
     return _forks(several, await asyncio.gather(*map(run, several)))
 
 
-def _run(plan: Plan) -> Ran:
+def _run(plan: Plan) -> Result:
     events: list[AgentEvent] = []
     error: Exception | None = None
-    before = plan.engine.read(present_counts, plan.thread_id) if plan.has_prices else None
+    before: list[Counts] = []
     try:
-        with plan.engine.run(_GO_ON, plan.thread_id, plan.options) as run:
+        with plan.engine.run(_GO_ON, plan.thread_id, plan.options._replace(before=before)) as run:
             events += run
     except Exception as raised:
         error = raised
-    return Ran(replace(plan.engine.read(result, plan.thread_id, events), error=error), before)
+    ended = plan.engine.read(result, plan.thread_id, events, before)
+    return replace(ended, error=error)
 
 
-async def _arun(plan: Plan) -> Ran:
+async def _arun(plan: Plan) -> Result:
     events: list[AgentEvent] = []
     error: Exception | None = None
-    before = await plan.engine.aread(present_counts, plan.thread_id) if plan.has_prices else None
+    before: list[Counts] = []
     try:
-        async with plan.engine.arun(_GO_ON, plan.thread_id, plan.options) as run:
+        async with plan.engine.arun(
+            _GO_ON, plan.thread_id, plan.options._replace(before=before)
+        ) as run:
             async for event in run:
                 events += [event]
     except Exception as raised:
         error = raised
-    return Ran(replace(await plan.engine.aread(result, plan.thread_id, events), error=error), before)
+    ended = await plan.engine.aread(result, plan.thread_id, events, before)
+    return replace(ended, error=error)
 
 
-def _forks(several: Sequence[Plan], ran: Sequence[Ran]) -> Forks:
-    named = {plan.name: each for plan, each in zip(several, ran, strict=True)}
-    costs = {
-        name: cost_since(each.before, each.result.counts)
-        for name, each in named.items()
-        if each.before is not None
-    }
+def _forks(several: Sequence[Plan], results: Sequence[Result]) -> Forks:
+    ran = [*zip(several, results, strict=True)]
+    costs = {plan.name: cost_since(each.before, each.counts) for plan, each in ran if plan.has_prices}
     kept = several[0].kept if several else 0
-    return Forks({name: each.result for name, each in named.items()}, kept, costs)
+    return Forks({plan.name: each for plan, each in ran}, kept, costs)

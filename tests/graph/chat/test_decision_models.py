@@ -162,3 +162,44 @@ def test_a_decision_model_of_middleware_is_counted_without_limits(way: str) -> N
     result = invoke(runner, way, "Go.", thread_id="t")
     assert (result.spent.model_calls, result.spent.tokens) == (3, TOKENS)
     assert runner.thread("t").spent == runner.result("t").spent == result.spent
+
+
+class Asks(Held):
+    """Asks its model before the agent, and before its tool."""
+
+    def before_agent(self, state: object, runtime: object) -> None:
+        self.classifier.invoke(REQUEST)
+
+    async def abefore_agent(self, state: object, runtime: object) -> None:
+        await self.classifier.ainvoke(REQUEST)
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_usage_has_the_decisions_of_each_part_of_a_turn(way: str) -> None:
+    tree = ag.sequential("s", [chat(Asks()), ag.human("boss", "Well?"), says_counted(), chat_again()])
+    runner = ag.Runner(tree)
+    first = invoke(runner, way, "Go.", thread_id="t")
+    rest = invoke(runner, way, thread_id="t", answers="Yes.")
+    reply = next(event.usage for event in rest.events if event.agent_name == "counted")
+    assert reply is not None
+    assert first.usage.total["total_tokens"] == 2 * TOKENS
+    assert first.usage.by_agent["bot"]["output_tokens"] == 2 * (TOKENS - 7)
+    assert rest.usage.by_agent["again"]["input_tokens"] == 7
+    assert rest.usage.total["total_tokens"] == TOKENS + reply["total_tokens"]
+    whole = 3 * TOKENS + reply["total_tokens"]
+    thread = runner.thread("t")
+    for usage in (thread.usage, runner.result("t").usage):
+        assert usage.total["total_tokens"] == thread.spent.tokens == whole
+        assert usage.by_agent.keys() == {"bot", "again", "counted"}
+    forks = runner.fork_many("t", "s/counted", {"same": {}})
+    assert forks["same"].usage.total["total_tokens"] == TOKENS + reply["total_tokens"]
+
+
+def says_counted() -> ag.Agent:
+    model = ScriptedChatModel(responses=lambda messages: "Hm.", counts_tokens=True)
+    return ag.chat_agent("counted", model)
+
+
+def chat_again() -> ag.Agent:
+    model = ScriptedChatModel(responses=lambda messages: "Done.")
+    return ag.chat_agent("again", model, middleware=[Asks()])
