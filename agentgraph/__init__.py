@@ -113,6 +113,8 @@ if TYPE_CHECKING:
     from agentgraph.threads.rewinds.forks import Forks
     from agentgraph.threads.runner import Runner
     from agentgraph.threads.runs import AsyncRun, Run
+    from agentgraph.tree.lint.findings import Finding
+    from agentgraph.tree.lint.linting import lint
     from agentgraph.window.widget import view
 
 __all__ = [
@@ -145,6 +147,7 @@ __all__ = [
     "Entry",
     "EventCall",
     "Exit",
+    "Finding",
     "Follow",
     "Forks",
     "FunctionAgent",
@@ -225,6 +228,7 @@ __all__ = [
     "graph_agent",
     "handoff",
     "human",
+    "lint",
     "load",
     "long_running",
     "loop",
@@ -264,6 +268,7 @@ _LOADED_WHEN_USED = {
     "DefaultAnswer": "agentgraph.events.events",
     "Difference": "agentgraph.reports.comparison",
     "EventCall": "agentgraph.graph.stamps",
+    "Finding": "agentgraph.tree.lint.findings",
     "Follow": "agentgraph.threads.live.following",
     "Forks": "agentgraph.threads.rewinds.forks",
     "Interrupt": "agentgraph.events.events",
@@ -290,6 +295,7 @@ _LOADED_WHEN_USED = {
     "atranslate": "agentgraph.events.translation",
     "awatch": "agentgraph.show.watching",
     "compile_agent": "agentgraph.graph.compiler",
+    "lint": "agentgraph.tree.lint.linting",
     "load": "agentgraph.skills",
     "long_running": "agentgraph.agents.tools",
     "plan_execute": "agentgraph.agents.prebuilt.plan_execute",

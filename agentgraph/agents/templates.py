@@ -89,6 +89,17 @@ def names_in(template: str) -> list[str]:
     return [*names, *(match["value"] for match in _REFERENCE.finditer(template) if match["value"])]
 
 
+def optional_in(template: str) -> list[str]:
+    """List the names of the values without which a template is filled, too.
+
+    >>> optional_in("About {topic}, in {tone?}")
+    ['tone']
+    """
+    matches = [match for match in _TOKEN.finditer(template) if match["name"]]
+    needed = {match["name"] for match in matches if not match["optional"]}
+    return [match["name"] for match in matches if match["name"] not in needed]
+
+
 def parts_named_in(template: str) -> list[tuple[str, str]]:
     """List the values of which a template names a part, each with the text, which stays unchanged.
 

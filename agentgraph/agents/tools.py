@@ -184,7 +184,7 @@ def without_tools(agent: ChatAgent, targets: Iterable[Handoff]) -> list[Handoff]
     everything = (*agent.tools, *tools_of(agent.middleware))
     functions = [each for each in everything if not isinstance(each, AgentTool | Mapping)]
     handing = [each for each in functions if callable(fn := function_of(each)) and gives_command(fn)]
-    names = {_name_of(each) for each in handing}
+    names = {tool_name(each) for each in handing}
     destinations = {destination(each) for each in functions}
     return [
         target
@@ -193,7 +193,8 @@ def without_tools(agent: ChatAgent, targets: Iterable[Handoff]) -> list[Handoff]
     ]
 
 
-def _name_of(thing: object) -> str:
+def tool_name(thing: object) -> str:
+    """Return the name of a tool in any accepted form."""
     inner = inner_tool(thing)
     return inner.name if inner else str(getattr(thing, "__name__", ""))
 

@@ -1,6 +1,7 @@
 """The group of all commands, and the commands that run, draw and check trees."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import cast, get_args
@@ -49,6 +50,8 @@ from agentgraph.threads.rewinds.rewinding import RewindArguments
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runner import Runner
 from agentgraph.tree.hints import hints
+from agentgraph.tree.lint.formats import as_data, as_sarif
+from agentgraph.tree.lint.linting import lint
 
 
 class _Group(click.Group):
@@ -308,16 +311,45 @@ def _write(file: str, text: str) -> None:
 
 @commands.command()
 @takes_target
-def check(target: Target) -> None:
-    """Print the faults of a tree, one per line, and warnings about likely mistakes."""
+@click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    show_default=True,
+    help="The form of the warnings: lines on standard error, or a document on standard output.",
+)
+@click.option(
+    "--input",
+    "inputs",
+    metavar="NAME",
+    multiple=True,
+    help="A value that runs pass, or that callers read.",
+)
+def check(target: Target, strict: bool, form: str, inputs: tuple[str, ...]) -> None:
+    """Print the faults of a tree, one per line, and warnings about likely mistakes.
+
+    A warning names an agent, the mistake, the remedy, and the way through the tree on which it happens.
+    Exit codes: 0 no faults, 1 warnings with --strict, 2 faults or wrong use.
+    """
     try:
-        graph = compile_agent(target.load())
+        agent = target.load()
+        graph = compile_agent(agent)
+        findings = lint(agent, inputs=inputs)
     except (InvalidAgentError, InvalidSkillError) as error:
         click.echo(without_controls("\n".join(error.faults)), err=True)
         sys.exit(WRONG_USE)
-    for hint in hints(cast(RootGraph, graph).tree):
-        click.echo(without_controls(f"warning: {hint}"), err=True)
-    click.echo(without_controls(f"{target.name.rpartition(':')[2]}: no faults"))
+    texts = [*hints(cast(RootGraph, graph).tree), *(map(str, findings) if form == "text" else ())]
+    for text in texts:
+        click.echo(without_controls(f"warning: {text}"), err=True)
+    file, _, name = target.name.rpartition(":")
+    if form == "text":
+        click.echo(without_controls(f"{name}: no faults"))
+    else:
+        sarif = as_sarif(findings, (file or name).replace(os.sep, "/"), __version__)
+        click.echo(json.dumps(as_data(findings) if form == "json" else sarif, indent=2))
+    sys.exit(1 if strict and (texts or findings) else 0)
 
 
 @commands.command()

@@ -84,4 +84,4 @@ _PARALLEL = Rules(
     asked=lambda agent: [("accept", agent.accept)],
     former=lambda was: ParallelAgent(name=was.name, sub_agents=was.sub_agents),
 )
-_NODE = Rules()
+_NODE = Rules(hidden=lambda _: (False, True))

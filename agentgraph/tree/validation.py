@@ -251,7 +251,8 @@ def _names(place: Place) -> Iterator[str]:
     if any(isinstance(each.check, Planned) for each in place.checks):
         yield from PLAN_VALUES
     yield from filter(None, (getattr(agent, "output_key", None), active_key(agent)))
-    yield from rules.values(agent)
+    yield from (each.name for each in rules.reads(agent))
+    yield from rules.writes(agent)
     for _, template in rules.texts(agent):
         if isinstance(template, str):
             yield from names_in(template)

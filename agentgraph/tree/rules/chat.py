@@ -27,7 +27,7 @@ from agentgraph.agents.langchain_values import is_tool
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
 from agentgraph.agents.schemas import answer_tools, output_fault
-from agentgraph.agents.tools import AgentCall, as_tool, is_async_tool, own_tools
+from agentgraph.agents.tools import AgentCall, as_tool, function_of, is_async_tool, own_tools, tool_name
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.rules.handoffs import handoff_faults
 from agentgraph.tree.rules.options import (
@@ -38,7 +38,7 @@ from agentgraph.tree.rules.options import (
     is_name,
     policy_faults,
 )
-from agentgraph.tree.rules.row import NOTHING, Around, Rules
+from agentgraph.tree.rules.row import NOTHING, Around, NamedValue, OwnFunction, Rules
 
 _ASKS = "HumanInTheLoopMiddleware"
 """LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
@@ -321,16 +321,37 @@ def _asked_of_calls(rules: object) -> Iterator[tuple[str, object]]:
             )
 
 
-def _values(agent: ChatAgent) -> Iterator[str]:
+def _state_of(agent: ChatAgent) -> Iterator[str]:
     for each in agent.middleware:
         yield from getattr(each.state_schema, "__annotations__", ())
-    yield from (tool.enabled for tool in agent_tools(agent) if isinstance(tool.enabled, str))
+
+
+def _reads(agent: ChatAgent) -> Iterator[NamedValue]:
+    yield from (NamedValue("middleware", name, may_be_missing=True) for name in _state_of(agent))
+    for tool in agent_tools(agent):
+        if isinstance(tool.enabled, str):
+            yield NamedValue("enabled", tool.enabled, may_be_missing=True)
+
+
+def _own(agent: ChatAgent) -> Iterator[OwnFunction]:
+    for given in (*agent.tools, *tools_of(agent.middleware)):
+        if not isinstance(given, AgentTool | Mapping):
+            yield OwnFunction(function_of(given), tool_name(given))
+
+
+def _hidden(agent: ChatAgent) -> tuple[bool, bool]:
+    """Middleware of LangChain uses no values but those of its state."""
+    is_any = any(type(each).__module__.partition(".")[0] != "langchain" for each in agent.middleware)
+    return is_any, is_any
 
 
 CHAT = Rules(
     faults=_faults_of,
     asked=_asked,
     texts=lambda agent: [("its instruction", agent.instruction)],
-    values=_values,
+    reads=_reads,
+    writes=_state_of,
+    own=_own,
+    hidden=_hidden,
     former=lambda was: ChatAgent(name=was.name, model=NOTHING, sub_agents=was.sub_agents),
 )

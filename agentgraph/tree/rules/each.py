@@ -7,7 +7,7 @@ from agentgraph.agents.functions import gives_one_value
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.safe_repr import shown
 from agentgraph.tree.rules.options import input_faults, key_faults, source_faults
-from agentgraph.tree.rules.row import NOTHING, Around, Rules
+from agentgraph.tree.rules.row import NOTHING, Around, NamedValue, Rules
 
 
 def _faults(agent: EachAgent, _: Around) -> Iterator[str]:
@@ -32,15 +32,15 @@ def _faults(agent: EachAgent, _: Around) -> Iterator[str]:
     yield from input_faults(agent.input, "the input", agent.name, {agent.name: ()})
 
 
-def _values(agent: EachAgent) -> Iterator[str]:
-    yield from filter(None, (agent.as_, agent.errors_key))
-    yield from [agent.over] if isinstance(agent.over, str) else ()
+def _reads(agent: EachAgent) -> list[NamedValue]:
+    return [NamedValue("over", agent.over)] if isinstance(agent.over, str) else []
 
 
 EACH = Rules(
     faults=_faults,
     asked=lambda agent: [("over", agent.over), ("key", agent.key), ("input", agent.input)],
     texts=lambda agent: [("its input", agent.input)],
-    values=_values,
+    reads=_reads,
+    writes=lambda agent: filter(None, (agent.as_, agent.errors_key)),
     former=lambda was: EachAgent(name=was.name, agent=was.called[0], over=NOTHING),
 )

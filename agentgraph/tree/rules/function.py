@@ -15,7 +15,7 @@ from agentgraph.tree.rules.options import (
     history_faults,
     policy_faults,
 )
-from agentgraph.tree.rules.row import Around, Rules
+from agentgraph.tree.rules.row import Around, OwnFunction, Rules
 
 
 def _faults(agent: FunctionAgent, _: Around) -> Iterator[str]:
@@ -55,4 +55,8 @@ def _asked(agent: FunctionAgent) -> list[tuple[str, object]]:
     return own
 
 
-FUNCTION = Rules(faults=_faults, asked=_asked)
+def _own(agent: FunctionAgent) -> list[OwnFunction]:
+    return [] if isinstance(agent.fn, RunsRunnable) else [OwnFunction(agent.fn)]
+
+
+FUNCTION = Rules(faults=_faults, asked=_asked, own=_own)

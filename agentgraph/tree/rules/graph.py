@@ -107,5 +107,6 @@ def _asked(agent: GraphAgent) -> list[tuple[str, object]]:
 GRAPH = Rules(
     faults=_faults,
     asked=_asked,
+    hidden=lambda _: (False, True),  # a node may return a Command for the parent graph
     former=lambda was: GraphAgent(name=was.name, graph=NOTHING, flat=was.is_flat),
 )

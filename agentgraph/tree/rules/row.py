@@ -42,12 +42,42 @@ class OutlinedAgent(NamedTuple):
     is_flat: bool
 
 
+class NamedValue(NamedTuple):
+    """A value that an option names.
+
+    Attributes:
+        option: The option.
+        name: The name of the value.
+        may_be_missing: Whether the agent copes without the value.
+    """
+
+    option: str
+    name: str
+    may_be_missing: bool = False
+
+
+class OwnFunction(NamedTuple):
+    """A function that does the work of an agent.
+
+    Attributes:
+        fn: The function.
+        tool: The name of the tool that it is; None for the function of a function agent.
+    """
+
+    fn: object
+    tool: str | None = None
+
+
 def _no_faults(_agent: object, _around: Around) -> tuple[()]:
     return ()
 
 
 def _nothing(_: object) -> tuple[()]:
     return ()
+
+
+def _in_sight(_: object) -> tuple[bool, bool]:
+    return False, False
 
 
 def _function(former: OutlinedAgent) -> FunctionAgent:
@@ -63,7 +93,10 @@ class Rules:
             description, limits and output key are checked already.
         asked: Returns the users' functions that are called for it, each with the name of its option.
         texts: Returns its templates, each with a word for it.
-        values: Returns the values of the run that its options name, without its output key.
+        reads: Returns the values of the run that its options read.
+        writes: Returns the names of the values that its options write, without its output key.
+        own: Returns the functions that do its work.
+        hidden: Returns whether it may read, and whether it may write, values that nothing here names.
         former: Makes an agent of this kind that does nothing, for the run paths of a former tree of
             which only the outline is left.
     """
@@ -71,5 +104,8 @@ class Rules:
     faults: Callable[[Any, Around], Iterable[str]] = _no_faults
     asked: Callable[[Any], Iterable[tuple[str, object]]] = _nothing
     texts: Callable[[Any], Iterable[tuple[str, object]]] = _nothing
-    values: Callable[[Any], Iterable[str]] = _nothing
+    reads: Callable[[Any], Iterable[NamedValue]] = _nothing
+    writes: Callable[[Any], Iterable[str]] = _nothing
+    own: Callable[[Any], Iterable[OwnFunction]] = _nothing
+    hidden: Callable[[Any], tuple[bool, bool]] = _in_sight
     former: Callable[[OutlinedAgent], Leaf | Composite] = _function

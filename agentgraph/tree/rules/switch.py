@@ -6,7 +6,7 @@ from agentgraph.agents.agents import SwitchAgent, has_case
 from agentgraph.agents.signals import BreakLoop
 from agentgraph.safe_repr import shown
 from agentgraph.tree.rules.options import source_faults
-from agentgraph.tree.rules.row import NOTHING, Around, Rules
+from agentgraph.tree.rules.row import NOTHING, Around, NamedValue, Rules
 
 
 def _faults(agent: SwitchAgent, around: Around) -> Iterator[str]:
@@ -26,9 +26,14 @@ def _faults(agent: SwitchAgent, around: Around) -> Iterator[str]:
         yield "a case is BreakLoop(), but no loop is around it; use SKIP or Exit()"
 
 
+def _reads(agent: SwitchAgent) -> Iterator[NamedValue]:
+    if isinstance(agent.choose, str):
+        yield NamedValue("choose", agent.choose, may_be_missing=agent.otherwise is not None)
+
+
 SWITCH = Rules(
     faults=_faults,
     asked=lambda agent: [("choose", agent.choose)],
-    values=lambda agent: [agent.choose] if isinstance(agent.choose, str) else [],
+    reads=_reads,
     former=lambda was: SwitchAgent(name=was.name, choose=NOTHING, cases=NOTHING),
 )

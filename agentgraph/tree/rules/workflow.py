@@ -8,7 +8,7 @@ from agentgraph.agents.kinds import output_keys
 from agentgraph.agents.limits import word_faults
 from agentgraph.safe_repr import shown
 from agentgraph.tree.rules.options import input_faults, policy_faults, source_faults
-from agentgraph.tree.rules.row import Around, Rules
+from agentgraph.tree.rules.row import Around, NamedValue, Rules
 
 
 def _faults(agent: WorkflowAgent, _: Around) -> Iterator[str]:
@@ -34,6 +34,8 @@ def _faults(agent: WorkflowAgent, _: Around) -> Iterator[str]:
 WORKFLOW = Rules(
     faults=_faults,
     texts=lambda agent: [(f"the input of the step {step.name!r}", step.input) for step in agent.steps],
-    values=lambda agent: [step.when for step in agent.steps if isinstance(step.when, str)],
+    reads=lambda agent: [
+        NamedValue("when", each.when) for each in agent.steps if isinstance(each.when, str)
+    ],
     former=lambda was: WorkflowAgent(name=was.name, steps=()),
 )
