@@ -1,10 +1,13 @@
 """Costs: exact sums of decimals, and the check of a price."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any
 
-PriceFunction = Callable[[str, Any], Any]
+Price = Decimal | int | None
+"""The price of a reply; None if it is not known."""
+
+PriceFunction = Callable[[str, Any], Price | Awaitable[Price]]
 """Returns the price of a reply, or an awaitable, by the name of its model and the reply's usage."""
 
 Amount = float | str

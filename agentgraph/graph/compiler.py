@@ -93,7 +93,8 @@ def compile_agent(
         context_schema: The type of LangGraph's runtime context, for `ctx.context`: a dataclass, a
             `TypedDict` or a pydantic model. Studio and servers show a form for it.
         limits: The limits of a turn; None in a field means the default of `Limits`.
-        prices: Returns the price of a reply of a model, as in `Runner`.
+        prices: Returns the price of a reply of a model, as in `Runner`. A graph inside a run that has
+            prices uses those for its own limits by default, and asks them again.
         values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
             with `Annotated[list, operator.add]`, or another reducer, for values that are merged. These
             begin as in LangGraph, here with an empty list; other values are written over. A field

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langgraph.cache.memory import InMemoryCache
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import CachePolicy, RetryPolicy
@@ -31,6 +33,10 @@ def asks(ctx: ag.Context) -> Iterator[str | ag.Ask | ag.Custom]:
 def search(topic: str, ctx: ag.Context) -> str:
     """Search the library."""
     return f"{len(ctx.messages)} books about {topic}"
+
+
+def price(model: str, usage: UsageMetadata) -> Decimal:
+    return usage["total_tokens"] * Decimal("0.001")
 
 
 def newest(entries: Sequence[ag.Entry]) -> list[BaseMessage]:
@@ -89,8 +95,9 @@ def question_of(event: ag.AgentEvent) -> Any:
 def run(agent: ag.Agent, path: str) -> dict[str, str]:
     said: dict[str, str] = {}
     with ag.sqlite_saver(path) as saver:
+        limits = ag.Limits(transfers=3, cost=Decimal("0.5"))
         runner = ag.Runner(
-            agent, checkpointer=saver, limits=ag.Limits(transfers=3), cache=InMemoryCache()
+            agent, checkpointer=saver, limits=limits, prices=price, cache=InMemoryCache()
         )
         with runner.run("Go.", thread_id="monday", values={"topic": "bees"}) as events:
             for event in events:

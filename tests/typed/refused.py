@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langgraph.graph import MessagesState, StateGraph
 
 import agentgraph as ag
@@ -24,6 +25,10 @@ class Tenant:
 
 class Billing(AgentMiddleware[AgentState[Any], Tenant]):
     """A middleware."""
+
+
+def rate(model: str, usage: UsageMetadata) -> float:
+    return 0.001 * usage["total_tokens"]
 
 
 @ag.agent
@@ -79,6 +84,7 @@ def signals(chat: ag.ChatAgent) -> None:
     ag.Ask("Well?", schema=int)  # type: ignore[call-arg]
     ag.Ask("Well?", timeout="1 h")  # type: ignore[arg-type]
     ag.Limits(transfer=3)  # type: ignore[call-arg]
+    ag.Limits(cost=0.5)  # type: ignore[arg-type]
     ag.SetValues({"topic": "bees"})  # type: ignore[call-arg]
     ag.TransferTo(chat)  # type: ignore[arg-type]
 
@@ -87,6 +93,8 @@ def runs(chat: ag.ChatAgent) -> None:
     ag.Runner(chat, values={"topic": "bees"})  # type: ignore[arg-type]
     ag.Runner(chat, context_schema=Tenant("Ada"))  # type: ignore[arg-type]
     ag.Runner(chat, middleware=[Billing])  # type: ignore[list-item]
+    ag.Runner(chat, prices={"gpt-5": 1})  # type: ignore[arg-type]
+    ag.Runner(chat, prices=rate)  # type: ignore[arg-type]
     runner = ag.Runner(chat)
     runner.query("Go.", thread="monday")  # type: ignore[call-arg]
     runner.run("Go.", session_id="monday")  # type: ignore[call-arg]
