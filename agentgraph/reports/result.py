@@ -183,7 +183,7 @@ async def result_of(saver: ThreadSaver, turn: TurnLine) -> Result:
     own = [each for each in answers if each.order and each.order.turn == turn.number]
     return replace(
         _result(saver, events, state, own[-1] if own else None),
-        counts=state.get("position", {}).get("spent", {}),
+        counts=await counts_at(saver, end),
         is_stopped=end.next_node is not None,
     )
 

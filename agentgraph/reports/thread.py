@@ -13,7 +13,7 @@ from agentgraph.agents.habits.names import hints_names
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.message_changes import with_changes
-from agentgraph.graph.nodes.spending import Counts, added
+from agentgraph.graph.nodes.spending import Counts, added, losses_among
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.values import Reducers
 from agentgraph.journal.changed_trees import opened
@@ -176,7 +176,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     if begun is not None:
         messages = with_changes(messages, begun["messages"])
         values = reducers.merged(values, begun["values"])
-    turns = _turns(story, messages, events, await counts_at(saver, saved))
+    turns = _turns(story, every, messages, events, await counts_at(saver, saved))
     status = status_at(saved, asks=bool(questions), is_running=is_running)
     lines = lines_of(saver.tree, [*roots.values()])
     reason = stop_reason_at(saved) if status == "stopped" else None
@@ -215,6 +215,7 @@ def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
 
 def _turns(
     story: Story,
+    every: Sequence[Saved],
     messages: Sequence[BaseMessage],
     events: Sequence[AgentEvent],
     counts: Counts,
@@ -226,6 +227,7 @@ def _turns(
 
     Args:
         story: The story of the thread.
+        every: All of its checkpoints, the newest first.
         messages: Its history.
         events: Its events.
         counts: Counted usage of its last turn.
@@ -242,7 +244,7 @@ def _turns(
         if turn_input is None:
             continue
         if turns:
-            turns[-1] = replace(turns[-1], counts=_spent_before(saved))
+            turns[-1] = replace(turns[-1], counts=_spent_before(saved, story, every))
         users = [now.get(each.id, each) for each in turn_input if address_of(each) is None]
         number, began = first + len(turns), saved.time
         ended = done[number][-1].time if done[number] else None
@@ -250,6 +252,14 @@ def _turns(
     return [*turns[:-1], *(replace(each, counts=counts) for each in turns[-1:])]
 
 
-def _spent_before(saved: Saved) -> Counts:
+def _spent_before(saved: Saved, story: Story, every: Sequence[Saved]) -> Counts:
+    """Return the counted spending of the turn that ends before a checkpoint."""
+    end = story.roots.get(saved.parent_id)
+    if end is not None and end.begins_turn:
+        return {}
     position: Position | None = saved.checkpoint["channel_values"].get("position")
-    return position.get("spent", {}) if position else {}
+    counts: Counts = position.get("spent", {}) if position else {}
+    if end is not None and end.next_node is not None:  # the turn was given up
+        losses = losses_among(every, story.tree, "", end.id)
+        counts = reduce(added, (loss["spent"] for loss in losses), counts)
+    return counts

@@ -300,3 +300,21 @@ def test_what_a_leaf_spent_before_it_failed_counts_in_every_lane(
     list(drive.resume(runner, "t"))
     spent = runner.thread("t").spent.by_agent["w"]
     assert (spent.model_calls, spent.steps) == (2, 1)
+
+
+@pytest.mark.parametrize("where", ["alone", "later", *LANES])
+def test_a_turn_that_was_given_up_keeps_what_its_last_step_spent(drive: Drive, where: str) -> None:
+    def fn(ctx: ag.Context) -> str:
+        scripted("Fine.").invoke("?")
+        raise ValueError("late")
+
+    leaf = ag.function_agent("w", fn)
+    shapes = {"alone": lambda leaf: leaf, "later": lambda leaf: ag.sequential("s", [says("y"), leaf])}
+    runner = ag.Runner({**shapes, **LANES}[where](leaf), limits=ag.Limits(model_calls=9))
+    for _ in "12":
+        with pytest.raises((ValueError, ag.StepFailedError)):
+            list(drive.run(runner, "Go.", thread_id="t"))
+    thread = runner.thread("t")
+    assert [turn.spent.model_calls for turn in thread.turns] == [1, 1]
+    assert thread.spent.by_agent["w"].model_calls == 2
+    assert [runner.result("t", turn).spent for turn in (0, 1)] == [turn.spent for turn in thread.turns]

@@ -280,6 +280,13 @@ async def losses_in_step(
         began: The id of the root's checkpoint from which the step runs.
     """
     newest_first = await list_checkpoints(saver, {"configurable": {"thread_id": thread_id}})
+    return losses_among(newest_first, tree, around, began)
+
+
+def losses_among(
+    newest_first: Iterable[CheckpointTuple], tree: Tree, around: str, began: str
+) -> list[Loss]:
+    """Return the spending in a step of the root that has not ended, from the thread's checkpoints."""
     losses: list[Loss] = []
     lanes: set[str] = set()
     for saved in newest_first:
