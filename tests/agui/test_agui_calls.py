@@ -1,8 +1,10 @@
 """Ids of calls that come again: a front end, which knows calls by their ids alone, tells them apart."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -181,3 +183,16 @@ def test_a_question_for_approval_names_the_call_as_it_is_shown() -> None:
             outcome = client.run(resume=[answer])
         client.check()
         assert named == [c["id"] for m in client.messages for c in m.get("toolCalls", ())]
+
+
+def test_a_question_with_a_deadline_expires_and_takes_its_default() -> None:
+    boss = ag.human("boss", "Print it?", timeout=0.2, default="no")
+    client = Client(ag.sequential("s", [boss, ag.function_agent("press", lambda ctx: "Ended.")]))
+    client.say("Go.")
+    (asked,) = client.run()["interrupts"]
+    expires = datetime.fromisoformat(asked["expiresAt"])
+    assert expires.timestamp() == client.runner.pending("t")[0].deadline
+    while datetime.now(UTC) <= expires:
+        time.sleep(0.01)
+    assert client.run()["type"] == "success"
+    client.check()

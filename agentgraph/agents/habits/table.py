@@ -50,6 +50,7 @@ _EACH_AGENT = {
 }
 _CHAT: Hints = {
     **_EACH_AGENT,
+    **_all("approval_timeout interrupt_timeout", "use approve_timeout=, in seconds or as a timedelta"),
     **_all(
         "prompt system_prompt instructions system system_message global_instruction "
         "state_modifier messages_modifier",
@@ -108,12 +109,18 @@ _STEP: Hints = {
     **_all("after deps dependencies needs requires", "use depends_on=[names]"),
     **_all("condition run_if", "use when=, a value's name or a function of a Context"),
 }
+_TIMES: Hints = {
+    **_all("deadline expires expires_in ttl", "use timeout=, in seconds or as a timedelta"),
+    **_all("default_answer on_timeout fallback", "use default=, the answer after the timeout"),
+}
 _HUMAN: Hints = {
+    **_TIMES,
     **_all("question message text", "pass it as the second argument, prompt"),
     **_all("schema", "use response_schema="),
     **_all("options choices", 'use response_schema={"enum": [...]}'),
 }
 _ASK: Hints = {
+    **_TIMES,
     **_all("schema", "use response_schema="),
     **_all("question prompt message", "pass it as the first argument, value"),
     **_all("options choices", 'use response_schema={"enum": [...]}'),
