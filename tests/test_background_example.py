@@ -72,6 +72,20 @@ def test_an_office_that_is_closed_early_continues_when_it_opens_again() -> None:
     assert shown.count("desk: Here it is: Second.") == 2
 
 
+def test_a_question_of_a_worker_is_reported_and_answered() -> None:
+    worker = ag.sequential("worker", [ag.human("asks", "Which?"), ag.human("again", "And where?")])
+    with Office(desk, worker, "t.db", [].append) as office:
+        office.say("Research bees.", "one")
+        office.wait()
+        assert [each.partition(" (")[0] for each in ends(office)] == [
+            "bees asks: And where?",
+            "bees asks: Which?",
+            "bees has ended; collect its report.",
+        ]
+        (thread,) = (each.thread_id for each in office.workers.threads() if each.thread_id != DESK)
+        assert office.workers.result(thread).text == "The wild ones."
+
+
 def test_a_failure_is_reported_to_the_desk() -> None:
     def fails(ctx: ag.Context) -> str:
         raise ValueError("no page answers")

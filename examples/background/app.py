@@ -1,6 +1,7 @@
 """A desk whose researchers work in the background, while you talk with it."""
 
 import sys
+from contextlib import suppress
 from itertools import chain
 from typing import Annotated, Any
 from uuid import uuid4
@@ -21,7 +22,8 @@ Title = Annotated[str, Field(pattern="^[a-z0-9-]{1,20}$", description="One word,
 def research(title: Title, request: str, ctx: ag.Context[Office]) -> str:
     """Start a researcher, and return its id at once; its end is reported later."""
     researcher = f"{title}-{ctx.idempotency_key[:8]}"  # the same if a killed call runs again
-    ctx.context.start(researcher, request)
+    with suppress(ag.ThreadBusyError):  # a call that died has started it already
+        ctx.context.start(researcher, request)
     return researcher
 
 
@@ -61,6 +63,12 @@ def collect(researcher: str, ctx: ag.Context[Office]) -> str:
     return ctx.context.workers.result(researcher).text
 
 
+def answer(researcher: str, question: str, text: str, ctx: ag.Context[Office]) -> str:
+    """Answer a question of a researcher, both by their ids; its end is reported later."""
+    ctx.context.start(researcher, question=question, text=text)
+    return researcher
+
+
 searcher = ag.chat_agent(
     "searcher",
     MODEL,
@@ -75,7 +83,7 @@ desk = ag.chat_agent(
     instruction="You are the desk of a research office. Start a researcher for each topic, and answer "
     "at once, because it works in the background. When one ends, a result of research says so: "
     "collect its report, and sum it up. Look at, steer and stop researchers as the person asks.",
-    tools=[ag.long_running(research), look, steer, stop, collect],
+    tools=[ag.long_running(research), ag.long_running(answer), look, steer, stop, collect],
 )
 CONVERSATION = [
     "Research bees, ants and wasps.",

@@ -17,6 +17,8 @@ AT_ONCE = 8
 DESK = "desk"
 TURN = "work"
 """The name of the only turn of a worker."""
+KNOWN = ("request", "question", "text")
+"""The arguments of the desk's `long_running` tools that start a worker again."""
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +32,9 @@ class Values(TypedDict, total=False):
 class Office:
     """A desk and its workers, each on a separate thread, in one SQLite file.
 
-    The open calls of the desk's `long_running` tool are the list of the workers: the tool returns the
-    id of a worker's thread at once, and its late result says how the worker ended. So this list is
-    saved with the conversation, and has no other state that a kill could lose.
+    The open calls of the desk's `long_running` tools are the list of the workers: a tool returns the
+    id of a worker's thread at once, and its late result says how the worker ended, or what it asks. So
+    this list is saved with the conversation, and has no other state that a kill could lose.
 
     Attributes:
         desk: Runs the desk on the thread `DESK`.
@@ -79,10 +81,22 @@ class Office:
         finally:
             self._look_after()
 
-    def start(self, worker: str, request: str) -> None:
-        """Start a worker, or continue one that died or failed; one that is active or done is left."""
-        with suppress(ag.ThreadBusyError):
-            self.workers.start(request, thread_id=worker, turn_id=TURN)
+    def start(
+        self, worker: str, request: str | None = None, question: str = "", text: str = ""
+    ) -> None:
+        """Start a worker, or continue one that asks, died or failed; the same call again runs nothing.
+
+        Args:
+            worker: The id of its thread.
+            request: Its request, if it has not started.
+            question: The id of a question of the worker.
+            text: The answer to it.
+
+        Raises:
+            ThreadBusyError: The worker is active.
+        """
+        answers = {question: text} if question else {}
+        self.workers.start(request, thread_id=worker, turn_id=TURN, answers=answers)
 
     def wait(self) -> None:
         """Wait until the end of each worker was reported to the desk."""
@@ -105,21 +119,23 @@ class Office:
                     self._show(line)
             self._shown = max(self._shown, ended)
             for call in thread.open_calls:
-                if call.answer not in self._waiting and not self._is_closed:
+                if call.id not in self._waiting and not self._is_closed:
                     self._start_again(call)
                     waiting = threading.Thread(target=self._report, args=(call,), daemon=True)
-                    self._waiting[call.answer] = waiting
+                    self._waiting[call.id] = waiting
                     waiting.start()
 
     def _start_again(self, call: ag.LateCall) -> None:
         if not self._is_stopped(call.answer):
-            self.start(call.answer, call.args["request"])
+            known = {name: call.args[name] for name in KNOWN if name in call.args}
+            with suppress(ag.ThreadBusyError):
+                self.start(call.answer, **known)
 
     def _is_stopped(self, worker: str) -> bool:
         return worker in self.desk.thread(DESK).values.get("stopped", ())
 
     def _report(self, call: ag.LateCall) -> None:
-        """Wait for the end of a worker, and report it to the desk."""
+        """Wait until a worker has ended or asks, and report it to the desk."""
         worker = call.answer
         try:
             while (end := self._end_of(worker)) is None and not self._is_closed:
@@ -127,20 +143,23 @@ class Office:
                 for _ in self.workers.follow(worker):
                     pass
             if end is not None:
-                self.say(ToolMessage(end, tool_call_id=call.id), f"end of {worker}")
+                self.say(ToolMessage(end, tool_call_id=call.id), f"end of {call.id}")
         except Exception:
             log.exception(
                 "the end of %s was not reported; it will be after the desk's next turn", worker
             )
         finally:
-            del self._waiting[worker]
+            del self._waiting[call.id]
 
     def _end_of(self, worker: str) -> str | None:
-        """Return how a worker ended; None if it is active, or its process died."""
+        """Return how a worker ended, or what it asks; None if it is active, or its process died."""
         thread = self.workers.thread(worker)
         match thread.status:
             case "done":
                 return f"{worker} has ended; collect its report."
+            case "paused":
+                asked = ", ".join(f"{each.value} ({each.id})" for each in thread.pending)
+                return f"{worker} asks: {asked}"
             case "failed":
                 errors = [event.error for turn in thread.turns for event in turn.events if event.error]
                 return f"{worker} has failed: {errors[-1]}"

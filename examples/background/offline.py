@@ -44,6 +44,8 @@ def _desk(messages: list[BaseMessage]) -> str | AIMessage:
         return _reply(_called(messages), last.text)
     ids = {each.text.partition("-")[0]: each.text for each in messages if each.type == "tool"}
     topics = re.findall(r"\b(?:bees|ants|wasps|moths|flies|mites|lice|gnats|fleas|ticks)\b", said)
+    if asked := re.search(r"(\S+) asks: .* \((\w+)\)", said):
+        return calls(call("answer", researcher=asked[1], question=asked[2], text="The wild ones."))
     if ended := re.search(r"(\S+) has ended", said):
         return calls(call("collect", researcher=ended[1]))
     if said.startswith("Research"):
@@ -63,7 +65,7 @@ def _called(messages: list[BaseMessage]) -> str:
 
 def _reply(tool: str, result: str) -> str:
     match tool:
-        case "research":
+        case "research" | "answer":
             return "They are at work. Meanwhile, what else can I do?"
         case "look":
             return f"This is how it is going: {result}"
