@@ -298,9 +298,6 @@ async def _questions_of_tasks(
             if inner := await _questions_in_lane(saver, inside, at_lane):
                 there = asker_of(inner[0].schema).address or ""
                 order = order_of(lane, there), there
-                if place.kind.runs_agents:  # calls have numbers or keys, and began one after the other
-                    first = (await saver.checkpoints(inside))[-1]
-                    order = 0, str(first.id)
                 in_order.append((order, inner))
                 break
         else:
