@@ -83,9 +83,9 @@ def is_said(text: str) -> bool:
     return bool(re.match(r"Failed: |middleware_\d+ ", text))
 
 
-def as_streamed(text: str) -> str:
-    """Return a text without what wraps added to it."""
-    return re.sub(r"( by middleware_\d+)+$", "", text)
+def is_rewritten(text: str) -> bool:
+    """Return whether a middleware rewrote a text."""
+    return bool(re.search(r" by middleware_\d+$", text))
 
 
 def are_open(seen: Sequence[specs.Rendered]) -> bool:
