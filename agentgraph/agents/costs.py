@@ -10,6 +10,14 @@ Price = Decimal | int | None
 PriceFunction = Callable[[str, Any], Price | Awaitable[Price]]
 """Returns the price of a reply, or an awaitable, by the name of its model and the reply's usage."""
 
+
+def no_prices(model: str, usage: object) -> None:
+    """Stand for prices where a runner has none, and reads threads of any tree.
+
+    Its runs count no cost; one under a limit of cost is an error when it starts.
+    """
+
+
 Amount = float | str
 """An amount that is counted; a cost is text, which every saver returns exactly."""
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import click
 
+from agentgraph.agents.costs import no_prices
 from agentgraph.cli.options import UserError, db_option, existing, json_object
 from agentgraph.cli.session import DONE, FAILED, PAUSED, STOPPED
 from agentgraph.cli.target import Target, takes_target
@@ -70,7 +71,7 @@ def advance(
             "--message and --values need the name of the turn; pass --turn-id, such as --turn-id night"
         )
     place = existing(db) if turn_id is None else db
-    with Runner(target.load(), checkpointer=place, allow=target.types()) as runner:
+    with Runner(target.load(), checkpointer=place, allow=target.types(), prices=no_prices) as runner:
         if thread is None:
             codes = [_printed(*each, as_json=as_json) for each in _all(runner)]
             sys.exit(FAILED if FAILED in codes else DONE)

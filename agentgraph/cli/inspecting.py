@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentgraph.agents.agents import Agent
+from agentgraph.agents.costs import no_prices
 from agentgraph.cli.options import json_object
 from agentgraph.cli.reloading import TargetFiles
 from agentgraph.cli.session import STOPPED
@@ -88,7 +89,9 @@ def inspect(
 
         def runner_of(agent: Agent) -> Runner:
             types = target.types()
-            return Runner(agent, checkpointer=saver, allow=types, config=config, context=context)
+            return Runner(
+                agent, checkpointer=saver, allow=types, config=config, context=context, prices=no_prices
+            )
 
         from agentgraph.window.calls import Window
         from agentgraph.window.reloading import Source

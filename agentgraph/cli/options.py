@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import click
 
+from agentgraph.agents.costs import no_prices
 from agentgraph.cli.session import WRONG_USE
 from agentgraph.cli.target import Target
 from agentgraph.events.json_forms import JsonObject
@@ -115,4 +116,4 @@ def existing(db: str) -> str:
 
 def runner_of(target: Target, db: str) -> Runner:
     """Create a runner of a tree for the threads of an existing file or database."""
-    return Runner(target.load(), checkpointer=existing(db), allow=target.types())
+    return Runner(target.load(), checkpointer=existing(db), allow=target.types(), prices=no_prices)

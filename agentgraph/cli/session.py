@@ -21,6 +21,7 @@ from uuid import uuid4
 from rich.console import Console
 
 from agentgraph.agents.agents import Agent
+from agentgraph.agents.costs import no_prices
 from agentgraph.cli.answers import ask, choices_of, named_by
 from agentgraph.cli.target import Target
 from agentgraph.errors import AgentGraphError, MissingValueError, ValueConflictError
@@ -296,7 +297,7 @@ def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: boo
         InvalidAgentError: The tree has faults.
     """
     with open_saver(where.db, where.target.types()) as saver:
-        yield Session(Runner(agent, checkpointer=saver), where, screen, **options)
+        yield Session(Runner(agent, checkpointer=saver, prices=no_prices), where, screen, **options)
 
 
 def new_thread_id() -> str:

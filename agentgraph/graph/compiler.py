@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from agentgraph.agents.agents import Agent, Middleware
-from agentgraph.agents.costs import PriceFunction
+from agentgraph.agents.costs import PriceFunction, no_prices
 from agentgraph.agents.habits.options import hints_options_for
 from agentgraph.agents.limits import DEFAULT_LIMITS, Limits, check_limits
 from agentgraph.agents.signals import Capabilities
@@ -148,7 +148,10 @@ def compile_tree(
 
         options["transformers"] = transformers(tree, options.get("transformers") or ())
     context, cache = _checked(context_schema), _checked_cache(options.get("cache"))
-    checked = check_limits(limits).over(DEFAULT_LIMITS), checked_prices(prices)
+    checked = (
+        check_limits(limits).over(DEFAULT_LIMITS),
+        checked_prices(None if prices is no_prices else prices),
+    )
     builder = _LaneBuilder(tree, reducers, *checked, context, cache)
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)

@@ -227,6 +227,22 @@ tree = ag.sequential("s", [ag.chat_agent("a", model), ag.chat_agent("b", model)]
 """
 
 
+def test_commands_read_threads_of_a_tree_with_a_limit_of_cost(
+    command: Commands, tmp_path: Path
+) -> None:
+    text = COSTLY.replace("[ag.chat_agent", "limits=ag.Limits(cost=9), sub_agents=[ag.chat_agent")
+    (tmp_path / "costly.py").write_text(text)
+    tree = runpy.run_path(str(tmp_path / "costly.py"))["tree"]
+    path = str(tmp_path / "agentgraph.db")
+    with ag.Runner(tree, checkpointer=path, prices=lambda *_: Decimal(1)) as runner:
+        runner.invoke("Go.", thread_id="t")
+    assert command("show", "costly.py:tree", "t").lines[-1] == "Cost: 2 (a 1, b 1)"
+    refused = command("run", "costly.py:tree", "Go.", "--thread", "v")
+    needs = "Limits(cost=9) of the agent 's' needs prices; pass a function that returns the price of a"
+    assert needs in refused.err + refused.out
+    assert "v" not in command("threads", "costly.py:tree").out.split()
+
+
 def test_a_thread_is_shown_with_its_cost(command: Commands, tmp_path: Path) -> None:
     (tmp_path / "costly.py").write_text(COSTLY)
     tree = runpy.run_path(str(tmp_path / "costly.py"))["tree"]
