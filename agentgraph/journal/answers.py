@@ -12,11 +12,10 @@ from agentgraph.events.events import Interrupt
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.deadlines import substitute_in
 from agentgraph.graph.failures import is_within
-from agentgraph.graph.limit_answers import limit_question_in
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.unstamped import StampedInput
 from agentgraph.graph.values import check_mapping
-from agentgraph.journal.changed_trees import opened
+from agentgraph.journal.changed_trees import open_thread, opened
 from agentgraph.journal.lines import known
 from agentgraph.journal.overdue import overdue, substitutes, too_late
 from agentgraph.journal.pending import (
@@ -118,14 +117,42 @@ async def resumption(
         return Command(resume=answer, update=update)
     if not named:
         return Command(update=update) if update else None
-    saves = {
-        key: waiting.asked[key].answered(saver.tree, answer)
-        for key, answer in named.items()
-        if key in waiting.asked and limit_question_in(waiting.asked[key].schema) is None
-    }
-    return Resumption(
-        Command(resume=named, update=update), {key: save for key, save in saves.items() if save}
-    )
+    return Resumption(Command(resume=named, update=update), waiting.writes(saver.tree, named))
+
+
+class NamedAnswers(NamedTuple):
+    """Checked answers to questions that wait.
+
+    Attributes:
+        head: The latest checkpoint of the thread.
+        waiting: Its questions.
+        origin: The root's checkpoint of the step that asked them.
+        by_id: The answers, by the ids of their questions.
+    """
+
+    head: Saved
+    waiting: PendingQuestions
+    origin: Saved
+    by_id: Mapping[str, object]
+
+
+async def named_answers(saver: ThreadSaver, answers: object) -> NamedAnswers:
+    """Check answers that are to be stored; there must be one.
+
+    Raises:
+        UnknownThreadError: There is no such thread.
+        UnknownInterruptError: An answer to a question that is not pending, or no answer at all.
+        InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
+    """
+    head = await open_thread(saver)
+    waiting, named, _ = await checked_answers(saver, head, answers)
+    if not named or waiting.origin is None:
+        there = ", ".join(f"{q.address} ({q.id})" for q in waiting.questions) or "none"
+        raise UnknownInterruptError(
+            f"thread {shown(saver.thread_id)}: {shown(answers)} answers no question; pending: {there}",
+            saver.thread_id,
+        )
+    return NamedAnswers(head, waiting, waiting.origin, named)
 
 
 async def checked_answers(saver: ThreadSaver, saved: Saved, answers: object) -> CheckedAnswers:

@@ -90,6 +90,7 @@ from agentgraph.journal.schema import (
     RESUMED,
     REWOUND,
     STOPPED,
+    TAKEN,
     Discarded,
     Received,
     Rewound,
@@ -478,7 +479,7 @@ def _open_questions(asked: Iterable[Note], every: Sequence[Saved], origin: Saved
         every: The checkpoints of the step, newest first; or only that of the root.
         origin: The root's checkpoint, where the ids of answered questions are saved.
     """
-    resumed = [note for note in origin.notes if note.kind == RESUMED]
+    resumed = [note for note in origin.notes if note.kind in (RESUMED, TAKEN)]
     answered = {each for note in resumed for each in note.data or ()}
     heads = newest_of_each(every)
     next_ = {each.step for each in heads.values()}

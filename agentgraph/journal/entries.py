@@ -27,11 +27,20 @@ from agentgraph.journal.lines import (
     without_past_attempts,
 )
 from agentgraph.journal.saved import Saved, error_in, is_stop
-from agentgraph.journal.schema import CHANGED, DISCARDED, KEPT, RECEIVED, RESUMED, REWOUND, STOPPED
+from agentgraph.journal.schema import (
+    CHANGED,
+    DISCARDED,
+    KEPT,
+    RECEIVED,
+    RESUMED,
+    REWOUND,
+    STOPPED,
+    TAKEN,
+)
 from agentgraph.tree.addresses import address, as_cursor, entered
 from agentgraph.tree.places import Tree
 
-_NO_EVENTS = (RESUMED, KEPT, RECEIVED, STOPPED, REWOUND, CHANGED, DISCARDED)
+_NO_EVENTS = (RESUMED, KEPT, TAKEN, RECEIVED, STOPPED, REWOUND, CHANGED, DISCARDED)
 """Kinds of notes of the runner that are not events."""
 
 

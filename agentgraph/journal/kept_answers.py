@@ -6,13 +6,14 @@ was killed, and a question still waits, its answer is still there for the next r
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from agentgraph.graph.nodes.emitter import Clock
-from agentgraph.graph.stamps import number_of
+from agentgraph.graph.stamps import Note, number_of
 from agentgraph.journal.continuation import new_note
 from agentgraph.journal.lines import save_notes
 from agentgraph.journal.saved import Saved
-from agentgraph.journal.schema import KEPT, RECEIVED, RESUMED
+from agentgraph.journal.schema import KEPT, RECEIVED, RESUMED, TAKEN
 from agentgraph.journal.thread_saver import ThreadSaver
 
 
@@ -24,7 +25,7 @@ def kept_answers(origin: Saved) -> Mapping[str, object]:
     """
     kept, taken = dict[str, object](), set[str]()
     for note in sorted(origin.notes, key=number_of):
-        if note.kind == KEPT:
+        if note.kind in (KEPT, TAKEN):
             kept = {**note.data, **kept}
         elif note.kind == RESUMED:
             taken = {*note.data}
@@ -34,7 +35,12 @@ def kept_answers(origin: Saved) -> Mapping[str, object]:
 
 
 async def keep_answers(
-    saver: ThreadSaver, head: Saved, origin: Saved, answers: Mapping[str, object], status: str
+    saver: ThreadSaver,
+    head: Saved,
+    origin: Saved,
+    answers: Mapping[str, object],
+    status: str = "",
+    taken: Mapping[str, Note] = MappingProxyType({}),
 ) -> None:
     """Store answers with the step that asked.
 
@@ -43,9 +49,14 @@ async def keep_answers(
         head: Its latest checkpoint.
         origin: The root's checkpoint of the step.
         answers: The answers, by the ids of their questions.
-        status: The status of the thread with these answers.
+        status: The status of the thread with these answers; empty if a run is active on it.
+        taken: The questions whose answers lanes of that run take, by their ids. A task that asks again
+            replaces its question, so they are stored, too.
     """
     turn, last = head.clock
-    numbers = map(number_of, [*head.notes, *origin.notes])
-    note = new_note(Clock(turn, max([last, *numbers])), "", KEPT, {**answers})
-    await save_notes(saver, origin.config, [note], status)
+    clock = Clock(turn, max([last, *map(number_of, [*head.notes, *origin.notes])]))
+    notes = [*taken.values()]
+    for kind, is_taken in ((KEPT, False), (TAKEN, True)):
+        if data := {key: each for key, each in answers.items() if (key in taken) == is_taken}:
+            notes.append(new_note(clock, "", kind, data))
+    await save_notes(saver, origin.config, notes, status)

@@ -88,14 +88,16 @@ class ThreadLock:
 
     _is_held = False
 
-    def __init__(self, saver: object, thread_id: str, holder: object = None) -> None:
+    def __init__(self, saver: object, thread_id: str, holder: object = None, advice: str = "") -> None:
         """Make it.
 
         Args:
             saver: The saver.
             thread_id: The thread.
             holder: The holder of the lock: an active run, or nothing that can be reached.
+            advice: Advice for a caller who finds it locked by another run.
         """
+        self._advice = advice
         self.holder = holder
         self.released: Future[None] = Future()
         self.released.set_running_or_notify_cancel()  # no longer cancelled with one who waits for it
@@ -181,8 +183,9 @@ class ThreadLock:
 
     def _busy(self) -> ThreadBusyError:
         return ThreadBusyError(
-            f"thread {shown(self._thread_id)} is busy: another run is active on it; wait for its "
-            "end (an iterator that was left early ends when it is closed), or use another thread_id",
+            f"thread {shown(self._thread_id)} is busy: another run is active on it; {self._advice}"
+            "wait for its end (an iterator that was left early ends when it is closed), or use another "
+            "thread_id",
             self._thread_id,
         )
 

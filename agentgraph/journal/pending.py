@@ -112,6 +112,19 @@ class PendingQuestions(NamedTuple):
     kept: Sequence[AnsweredQuestion] = ()
     origin: Saved | None = None
 
+    def writes(self, tree: Tree, answers: Mapping[str, object]) -> dict[str, TaskWrite]:
+        """Return the writes of answers for the tasks that take them, by id, as far as these are known.
+
+        An answer about a limit is taken as a run starts.
+        """
+        several = {key: self.asked[key] for key in answers if key in self.asked}
+        writes = {
+            key: each.answered(tree, answers[key])
+            for key, each in several.items()
+            if limit_question_in(each.schema) is None
+        }
+        return {key: write for key, write in writes.items() if write}
+
     @property
     def stored(self) -> Mapping[str, object]:
         """The stored answers, by the ids of their questions."""
@@ -292,15 +305,19 @@ async def _questions_of_tasks(
     in_order: list[tuple[tuple[int, str], list[OpenQuestion]]] = []
     for task in asked.keys() - {own_task}:
         attempt = sum(each["task"] == task for each in saved.attempts)
+        has_lane = False
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
             inside = namespace_of_attempt(joined(outer, lane.node), task, attempt)
             at_lane = await saver.checkpoint(inside)
+            has_lane |= at_lane is not None
             if inner := await _questions_in_lane(saver, inside, at_lane):
                 there = asker_of(inner[0].schema).address or ""
                 order = order_of(lane, there), there
                 in_order.append((order, inner))
                 break
         else:
+            if has_lane:  # its question has an answer, and the lane continues
+                continue
             names = [place.nodes.call, *(lane.node for lane in lanes)]
             candidates = [_unanswered(joined(outer, f"{name}:{task}"), saved, task) for name in names]
             ids = set.intersection(*({each.id for each in several} for several in candidates))

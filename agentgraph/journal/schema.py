@@ -72,6 +72,7 @@ __all__ = [
     "RESUMED",
     "REWOUND",
     "STOPPED",
+    "TAKEN",
     "UNSAVED_CALLS",
     "VALUES",
     "Asker",
@@ -114,6 +115,8 @@ with a digest of its answer; of a rewind, and from before there were digests, th
 KEPT = "kept"
 """The kind of the note of answers on a thread at rest, which the next run takes. Its data: the answers,
 by the ids of their questions."""
+TAKEN = "taken"
+"""The kind of the note of answers that lanes of an active run take. Its data: as of `KEPT`."""
 RECEIVED = "heard"
 """The kind of the note up to where the events of a run were received. Its data: `Received`."""
 STOPPED = "stopped"
@@ -255,6 +258,7 @@ DATA: Mapping[str, Any] = {
     ANSWERED: SavedAnswer,
     RESUMED: list[str] | dict[str, str],
     KEPT: dict[str, Any],
+    TAKEN: dict[str, Any],
     RECEIVED: Received,
     STOPPED: str | None,
     DISCARDED: Discarded,

@@ -14,7 +14,7 @@ from agentgraph.graph.stamps import Deadline, Entry, Note, event_order, number_o
 from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import COPIED, Saved, error_in, is_stop
-from agentgraph.journal.schema import ALL, DISCARDED, KEPT, RECEIVED, RESUMED, REWOUND, STOPPED
+from agentgraph.journal.schema import ALL, DISCARDED, KEPT, RECEIVED, RESUMED, REWOUND, STOPPED, TAKEN
 
 
 class Resumption(NamedTuple):
@@ -203,7 +203,7 @@ def _answers(in_order: Iterable[Note]) -> Iterator[tuple[Note, set[str]]]:
     """
     kept = set[str]()
     for note in in_order:
-        if note.kind == KEPT:
+        if note.kind in (KEPT, TAKEN):
             yield note, {*note.data} - kept
             kept |= {*note.data}
         elif note.kind == RESUMED and note.data:

@@ -5,7 +5,7 @@ from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import asker_of, number_of
 from agentgraph.journal.entries import last_note
 from agentgraph.journal.saved import Saved, error_in, is_stop
-from agentgraph.journal.schema import RESUMED, STOPPED
+from agentgraph.journal.schema import KEPT, RESUMED, STOPPED
 from agentgraph.journal.states import STATUS, State, Status
 
 DEFAULT_REASON = "stopped"
@@ -34,6 +34,9 @@ def status_at(saved: Saved, *, asks: bool, is_running: bool) -> Status:
 def ended_status(saved: Saved) -> str:
     """Return the status of a thread whose run has ended by itself; empty if reading it takes more."""
     status = status_at(saved, asks=True, is_running=False)
+    last = last_note(saved, RESUMED, KEPT)
+    if last is not None and last.kind == KEPT:
+        return ""
     has_asked = any(INTERRUPT in writes for writes in saved.writes.values())
     return status if status != STATUS[State.ASKS] or has_asked else ""
 

@@ -6,10 +6,11 @@ from typing import NamedTuple
 from langchain_core.messages import BaseMessage
 
 from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.lines import RootLine, leading, line_to, root_line
 from agentgraph.journal.replay import events_of
 from agentgraph.journal.saved import Saved
-from agentgraph.journal.schema import RESUMED
+from agentgraph.journal.schema import RESUMED, TAKEN
 from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
 
@@ -38,8 +39,14 @@ class TurnLine(NamedTuple):
 
         The digest is empty if it was not saved.
         """
-        resumed = (n.data for saved in self.roots for n in saved.notes if n.kind == RESUMED and n.data)
-        return {key: data[key] if isinstance(data, Mapping) else "" for data in resumed for key in data}
+        digests: dict[str, str] = {}
+        for note in (each for saved in self.roots for each in saved.notes):
+            if note.kind == TAKEN:
+                digests |= {key: data_digest(answer) for key, answer in note.data.items()}
+            elif note.kind == RESUMED:
+                data = note.data or ()
+                digests |= data if isinstance(data, Mapping) else dict.fromkeys(data, "")
+        return digests
 
     def questions(self, saver: ThreadSaver) -> list[Interrupt]:
         """Return the questions that it asked, in order."""

@@ -1,5 +1,6 @@
 """Runs a compiled tree on threads and reads their state, sync and async."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -33,7 +34,7 @@ from agentgraph.journal.thread_config import checked_id
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.turn_records import put_turn
 from agentgraph.safe_repr import nearest, shown
-from agentgraph.threads.begin import Advance, Begin, NewTurn
+from agentgraph.threads.begin import Advance, Begin, NewTurn, Resume
 from agentgraph.threads.config import check_config, context_as, merged
 from agentgraph.threads.live.active_run import ActiveRun
 from agentgraph.threads.live.following import AsyncFollow, Follow, Following, check_follow, followed
@@ -114,7 +115,7 @@ class Engine:
         """Check and start a run, and return its events; it begins a turn, resumes one, or goes back."""
         self.check_sync()
         thread, active_run = self.thread(thread_id), ActiveRun()
-        lock = ThreadLock(self.saver, thread_id, active_run)
+        lock = ThreadLock(self.saver, thread_id, active_run, _advice(begin, thread_id))
         active_run.released = lock.released
         try:
             lock.acquire()
@@ -134,7 +135,8 @@ class Engine:
         """Check and start a run on the event loop."""
         self.check_async()
         thread, active_run = self.thread(thread_id), ActiveRun()
-        lock = ThreadLock(self.saver, thread_id, active_run)
+        active_run.loop = asyncio.get_running_loop()
+        lock = ThreadLock(self.saver, thread_id, active_run, _advice(begin, thread_id))
         active_run.released = lock.released
         try:
             await lock.aacquire()
@@ -213,7 +215,7 @@ class Engine:
         execution = Execution(thread, saver, how.on_part, active_run, origin=origin)
         graph_input = resumed.rest if resumed else graph_input
         stream = self._stream(execution, graph_input, on, how, saver, mode)
-        execution.begin(stream, on, [*resumed.answers.values()] if resumed else [])
+        execution.begin(stream, on, resumed.answers if resumed else {})
         if isinstance(begin, NewTurn) and begin.record is not None:
             await checked_read(put_turn, thread, begin.record)
         if how.later:
@@ -269,7 +271,7 @@ class Engine:
             resumed: Any = await checked_read(resumption, thread, head, answers, None)
             on = await checked_read(continuation, thread, head, resumed.command)
             stream = self._stream(execution, resumed.rest, on, how, saver, mode)
-            execution.begin(stream, on, [*resumed.answers.values()])
+            execution.begin(stream, on, resumed.answers)
             return True
 
         return resume_paused
@@ -408,6 +410,13 @@ class Engine:
         check = partial(check_sound, self.tree)
         own = self.tree, self.graph, saver or self.saver, check, thread_id, self._paths
         return ThreadSaver(*own, missing=self.fitness.missing)
+
+
+def _advice(begin: Begin, thread_id: str) -> str:
+    """Return the advice for a caller whose run finds another one on the thread."""
+    if not isinstance(begin, Resume):
+        return ""
+    return f"call answer({shown(thread_id)}, ...) to answer its questions, "
 
 
 async def _check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> None:

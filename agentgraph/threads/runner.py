@@ -45,7 +45,7 @@ from agentgraph.threads.advancing import aadvance, advance, result_at, waited
 from agentgraph.threads.begin import Begin, NewTurn, Resume, beginning, resumed, wanted_of
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, Former, RunOptions
-from agentgraph.threads.live.active_run import start_times
+from agentgraph.threads.live.active_run import check_answer, start_times
 from agentgraph.threads.live.answering import answer
 from agentgraph.threads.live.background import MAX_RUNNING, Background
 from agentgraph.threads.live.following import Follow
@@ -955,7 +955,7 @@ class Runner(metaclass=HintsNames):
         return [*self.engine.read(steer, thread_id, messages)]
 
     def answer(self, thread_id: str, answers: object) -> None:
-        """Answer questions of a thread; the next run takes the answers.
+        """Answer questions of a thread: the active run or the next one takes the answers.
 
         >>> runner = Runner(human("boss", "Print it?"))
         >>> _ = runner.invoke("Go.", thread_id="monday")
@@ -966,10 +966,14 @@ class Runner(metaclass=HintsNames):
         >>> runner.invoke(thread_id="monday").text
         'yes'
 
-        The answers leave `pending`, and are stored until the next `resume` or `advance` continues the
-        thread. They may be passed one after the other. Of two answers to a question the first counts.
-        New input is rejected until a run has taken them. A rewind, a fork and a copy up to a visit ask
-        again; a whole copy has the answers.
+        While a run is active in this process, the branch that asked continues in it, and others are not
+        disturbed; also where the loop that reads the events answers. The method returns when the answer
+        is saved. A question outside all branches ends the run, so its answer is for the next one.
+
+        At rest the answers leave `pending`, and are stored until the next `resume` or `advance`
+        continues the thread. They may be passed one after the other. Of two answers to a question the
+        first counts. New input is rejected until a run has taken them. A rewind, a fork and a copy up
+        to a visit ask again; a whole copy has the answers.
 
         Args:
             thread_id: The thread.
@@ -981,9 +985,11 @@ class Runner(metaclass=HintsNames):
             UnknownInterruptError: An answer names a question that is not pending, or there is none.
             InvalidAnswerError: An answer does not fit its question's schema, or cannot be saved.
             TreeChangedError: The thread was run by a tree of another shape.
-            ThreadBusyError: A run is active on the thread.
-            AgentGraphError: The saver supports async calls only.
+            ThreadBusyError: A run of another process is active on the thread, or has not begun.
+            AgentGraphError: The saver supports async calls only; or the active run needs the event loop
+                that this call would block.
         """
+        check_answer(self.saver, thread_id)
         self.engine.read(answer, thread_id, self.engine, answers)
 
     def to_sse(self, events: Run | Follow, *, retry: float = RETRY) -> Iterator[str]:

@@ -30,7 +30,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn, Self
 
 import anyio
@@ -71,6 +71,7 @@ _ASKED_TWICE = (
     "an event of this run is being asked for already, by other code or by the run itself; ask for one "
     "at a time"
 )
+_NONE: Mapping[str, TaskWrite] = MappingProxyType({})
 _STOP_REASON = "the run was left"
 """The reason that branches which are still running see when they stop after their step."""
 
@@ -149,15 +150,16 @@ class Execution:
         """The saver of the thread."""
         return self._thread.saver
 
-    def begin(self, stream: object, on: Continuation, answers: Sequence[TaskWrite] = ()) -> None:
+    def begin(self, stream: object, on: Continuation, answers: Mapping[str, TaskWrite] = _NONE) -> None:
         """Begin it.
 
         Args:
             stream: LangGraph's stream, sync or async.
             on: How it continues the thread.
-            answers: The answers to save before it runs.
+            answers: The answers to save before it runs, by the ids of their questions.
         """
-        self.stream, self._continuation, self._answers = stream, on, answers
+        self.stream, self._continuation, self._answers = stream, on, [*answers.values()]
+        self.active_run.desk.open(answers)
         self._has_begun = True
         self._feed.base = max(self._feed.base, on.begin.number)
 
@@ -211,7 +213,6 @@ class Execution:
 
     def _until_pause(self) -> RunGenerator:
         on, self._is_paused = self._continuation, False
-        self.active_run.desk.open()
         if on.checkpoint is not None:
             yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_before))
         self._is_replaying = True

@@ -133,6 +133,7 @@ SAVING: dict[str, str] = {
     "journal.lines": PLAIN,
     "journal.requests": MESSAGES,
     "journal.turn_records": OURS,
+    "threads.live.run_answers": ANSWERS,
     "threads.rewinds": TURNS,
     "threads.runs": ANSWERS,
     "journal.savers": OURS,

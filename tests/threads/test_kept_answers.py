@@ -245,17 +245,6 @@ def test_an_edit_has_several_questions_asked_again(session: Answered) -> None:
     assert session.lines("resume", "t")[-1] == "Printed."
 
 
-def test_a_run_on_the_thread_keeps_answers_away(tmp_path: Path) -> None:
-    runner = ag.Runner(tree(), checkpointer=tmp_path / "t.db")
-    runner.invoke("Go.", thread_id="t")
-    with runner.resume("t") as run:
-        next(run)
-        with pytest.raises(ag.ThreadBusyError):
-            runner.answer("t", {BOSS: "yes"})
-    assert runner.thread("t").answered == ()
-    runner.close()
-
-
 def test_a_timeline_shows_when_a_question_was_answered() -> None:
     runner = ag.Runner(tree())
     runner.invoke("Go.", thread_id="t")

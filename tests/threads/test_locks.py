@@ -17,12 +17,16 @@ from agentgraph.journal.locks import ThreadLock
 def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
     runner = ag.Runner(ag.sequential("s", [says("a"), says("b")]))
     run = runner.run("Go.", thread_id="t")
-    for begin in (lambda: runner.resume("t"), lambda: runner.run("Go.", thread_id="t")):
+    begins = {
+        "call answer('t', ...) to answer its questions, ": lambda: runner.resume("t"),
+        "": lambda: runner.run("Go.", thread_id="t"),
+    }
+    for advice, begin in begins.items():
         with pytest.raises(ag.ThreadBusyError) as caught:
             begin()
         assert str(caught.value) == (
-            "thread 't' is busy: another run is active on it; wait for its end (an iterator that "
-            "was left early ends when it is closed), or use another thread_id"
+            f"thread 't' is busy: another run is active on it; {advice}wait for its end (an iterator "
+            "that was left early ends when it is closed), or use another thread_id"
         )
     assert len(list(runner.run("Go.", thread_id="other"))) == 2
     run.close()

@@ -165,7 +165,7 @@ def test_all_that_a_thread_saves_is_of_the_schema(saved: list[Saved]) -> None:
     assert {each for each in channels - known if not each.startswith(LANGGRAPHS)} == set()
     assert {*CHANNELS} - channels == {"agentgraph_unsaved"}
     assert tags == {"lane", "call", "unended", "items", "tool", "message"}
-    assert {*DATA} - kinds == {"exit", "discarded", "stopped", "changed", "kept"}
+    assert {*DATA} - kinds == {"exit", "discarded", "stopped", "changed", "kept", "taken"}
 
 
 def ours_in(value: object) -> Mapping[str, Any]:

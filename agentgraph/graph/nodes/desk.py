@@ -25,16 +25,21 @@ class Desk:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # reentrant: a signal handler may answer
-        self.open()
+        self.open(())
+        self.close()
 
-    def open(self) -> None:
-        """Start afresh, as the run starts, or continues after a pause with answers that it has."""
+    def open(self, answered: Iterable[str]) -> None:
+        """Take answers, as a run starts, or continues after a pause.
+
+        Args:
+            answered: The questions whose answers it starts with.
+        """
         self.parked: dict[str, Sequence[Interrupt]] = {}
         self._may_continue: dict[str, bool] = {}
         self._wake: dict[str, Callable[[], None]] = {}
         self._claimed: set[str] = set()
         self._answered: set[str] = set()
-        self._gone: set[str] = set()
+        self._gone = {*answered}
         self._ended: Future[None] | None = None
 
     @property

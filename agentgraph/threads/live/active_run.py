@@ -15,7 +15,7 @@ from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import now
-from agentgraph.graph.sync_async import Call, arun_calls
+from agentgraph.graph.sync_async import Call, arun_calls, running_loop
 from agentgraph.journal.locks import holder_of, holders_on
 from agentgraph.journal.requests import (
     AlreadyReadError,
@@ -70,6 +70,20 @@ def check_loop(saver: Saver, thread_id: str) -> None:
             )
 
 
+def check_answer(saver: Saver, thread_id: str) -> None:
+    """Refuse a sync answer that would block the event loop of the run that is to take it.
+
+    Raises:
+        AgentGraphError: The run on the thread is on the event loop of this code.
+    """
+    run = active_run_on(saver, thread_id)
+    if run is not None and run.loop is not None and run.loop is running_loop():
+        raise AgentGraphError(
+            f"thread {shown(thread_id)}: its run needs this event loop, which answer() would block; "
+            "await aanswer()"
+        )
+
+
 _SAVE_SECONDS = 5.0
 """Maximum seconds to wait at the end of a run for an answer that is being saved."""
 
@@ -86,6 +100,7 @@ class ActiveRun:
         thread: The thread; None until what was requested before has been read.
         feed: The events that it sends to followers.
         released: Done when its thread is unlocked.
+        loop: The event loop on which it runs; None for one that runs in threads.
         stop_reason: Why it was asked to stop: it ends before the next step of each lane. None if it
             was not.
     """
@@ -99,6 +114,7 @@ class ActiveRun:
         self.stop_reason: str | None = None
         self.began = time.time()
         self.thread: ThreadSaver | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._requests: dict[str, Request] = {}
         self._polling: asyncio.Task[None] | None = None
         self._is_over = False

@@ -7,16 +7,15 @@ import asyncio
 import time
 from functools import partial
 
-from agentgraph.errors import ThreadBusyError, UnknownInterruptError
+from agentgraph.errors import ThreadBusyError
 from agentgraph.graph.sync_async import Call
-from agentgraph.journal.answers import checked_answers
-from agentgraph.journal.changed_trees import open_thread
+from agentgraph.journal.answers import named_answers
 from agentgraph.journal.kept_answers import keep_answers
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at
-from agentgraph.safe_repr import shown
 from agentgraph.threads.engine import Engine
 from agentgraph.threads.live.active_run import active_run_on
+from agentgraph.threads.live.run_answers import answer_run
 
 _SECONDS = 0.02
 """Seconds between two attempts to lock a thread that another short call holds."""
@@ -35,26 +34,21 @@ async def answer(saver: ThreadSaver, engine: Engine, answers: object) -> None:
         ThreadBusyError: A run is active on the thread.
     """
     for attempt in range(_ATTEMPTS):
+        run = active_run_on(saver.saver, saver.thread_id)
+        if run is not None and await answer_run(run.desk, saver, answers):
+            return
         try:
             await engine.locked(saver, partial(_keep, answers=answers))
             return
         except ThreadBusyError:  # by a run, or by another call, which does not take long
-            is_run = active_run_on(saver.saver, saver.thread_id) is not None
-            if is_run or attempt == _ATTEMPTS - 1:
+            if attempt == _ATTEMPTS - 1:
                 raise
             await Call(time.sleep, asyncio.sleep, (_SECONDS,))
 
 
 async def _keep(saver: ThreadSaver, answers: object) -> None:
     """Store answers to questions of a thread at rest, which is locked."""
-    head = await open_thread(saver)
-    waiting, given, _ = await checked_answers(saver, head, answers)
-    if not given or waiting.origin is None:
-        there = ", ".join(f"{q.address} ({q.id})" for q in waiting.questions) or "none"
-        raise UnknownInterruptError(
-            f"thread {shown(saver.thread_id)}: {shown(answers)} answers no question; pending: {there}",
-            saver.thread_id,
-        )
-    asks = any(each.id not in given for each in waiting.questions)
-    status = status_at(head, asks=asks, is_running=False)
-    await keep_answers(saver, head, waiting.origin, given, status)
+    named = await named_answers(saver, answers)
+    asks = any(each.id not in named.by_id for each in named.waiting.questions)
+    status = status_at(named.head, asks=asks, is_running=False)
+    await keep_answers(saver, named.head, named.origin, named.by_id, status)

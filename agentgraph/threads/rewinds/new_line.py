@@ -27,7 +27,7 @@ from langgraph.constants import START
 from agentgraph.graph.internals import recast_checkpoint_ns
 from agentgraph.graph.stamps import Note
 from agentgraph.journal.saved import COPIED, Saved, parts_of, unmarked
-from agentgraph.journal.schema import DISCARDED, KEPT, NOTES, RECEIVED, RESUMED, REWOUND
+from agentgraph.journal.schema import DISCARDED, KEPT, NOTES, RECEIVED, RESUMED, REWOUND, TAKEN
 from agentgraph.journal.thread_config import config_of
 from agentgraph.threads.rewinds.copied_steps import (
     Answer,
@@ -82,7 +82,7 @@ class NewLine(Draft):
         """Return whether a note at the root's checkpoint stays: of what is kept, or of how it went."""
         if note.kind == DISCARDED:
             return True
-        if note.kind in ("discarded", RESUMED):
+        if note.kind in ("discarded", RESUMED, TAKEN):
             return bool(self.stays)
         return note.kind not in (KEPT, RECEIVED, REWOUND) and any(stays(note) for stays in self.stays)
 
