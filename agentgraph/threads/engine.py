@@ -38,7 +38,7 @@ from agentgraph.threads.begin import Advance, Begin, NewTurn, Resume
 from agentgraph.threads.config import check_config, context_as, merged
 from agentgraph.threads.live.active_run import ActiveRun
 from agentgraph.threads.live.following import AsyncFollow, Follow, Following, check_follow, followed
-from agentgraph.threads.live.watcher import watch
+from agentgraph.threads.live.watcher import start_watching, watch
 from agentgraph.threads.next_begin import check_new, next_begin
 from agentgraph.threads.rewinds.kept_states import put_missing_states
 from agentgraph.threads.rewinds.rewinding import RewindArguments, TurnStart, commit, new_line
@@ -114,7 +114,7 @@ class Engine:
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
         """Check and start a run, and return its events; it begins a turn, resumes one, or goes back."""
         self.check_sync()
-        thread, active_run = self.thread(thread_id), ActiveRun()
+        thread, active_run = self.thread(thread_id), ActiveRun(start_watching)
         lock = ThreadLock(self.saver, thread_id, active_run, _advice(begin, thread_id))
         active_run.released = lock.released
         try:
@@ -134,7 +134,7 @@ class Engine:
     async def adriver(self, begin: Begin, thread_id: str, how: RunOptions) -> Driver:
         """Check and start a run on the event loop."""
         self.check_async()
-        thread, active_run = self.thread(thread_id), ActiveRun()
+        thread, active_run = self.thread(thread_id), ActiveRun(start_watching)
         active_run.loop = asyncio.get_running_loop()
         lock = ThreadLock(self.saver, thread_id, active_run, _advice(begin, thread_id))
         active_run.released = lock.released

@@ -12,6 +12,7 @@ questions is claimed. Once it has ended, the answer is kept for the next run.
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from math import inf
 
 from langgraph.types import Interrupt
 
@@ -21,9 +22,13 @@ class Desk:
 
     Attributes:
         parked: The questions of tasks that wait, by the ids of the tasks.
+        on_deadline: Called when a question has a deadline that a lane of the run may outlive.
     """
 
-    def __init__(self) -> None:
+    on_deadline: Callable[[], None]
+
+    def __init__(self, on_deadline: Callable[[], None] = lambda: None) -> None:
+        self.on_deadline = on_deadline
         self._lock = threading.RLock()  # reentrant: a signal handler may answer
         self.open(())
         self.close()
@@ -36,6 +41,7 @@ class Desk:
         """
         self.parked: dict[str, Sequence[Interrupt]] = {}
         self._may_continue: dict[str, bool] = {}
+        self._deadlines: dict[str, float] = {}
         self._wake: dict[str, Callable[[], None]] = {}
         self._claimed: set[str] = set()
         self._answered: set[str] = set()
@@ -47,16 +53,20 @@ class Desk:
         """Whether the run takes no more answers."""
         return self._ended is not None
 
-    def ask(self, question_id: str, *, may_continue: bool) -> None:
+    def ask(self, question_id: str, *, may_continue: bool, deadline: float | None = None) -> None:
         """Note the event of a question, which is about to be saved.
 
         Args:
             question_id: The id of the question.
             may_continue: Whether a lane asks, which may continue while others run.
+            deadline: Until when an answer counts, in seconds since 1970; None without a deadline.
         """
         with self._lock:
             self._may_continue[question_id] = may_continue
             self._gone.discard(question_id)
+            if deadline is not None and may_continue:
+                self._deadlines[question_id] = deadline
+                self.on_deadline()
 
     def discard(self, ids: Iterable[str | None]) -> None:
         """Note that events were discarded: questions among them need no answer."""
@@ -83,6 +93,14 @@ class Desk:
             self._wake |= dict.fromkeys(ids, wake)
             if not self._answered.isdisjoint(ids):
                 wake()
+
+    def overdue(self, time: float) -> list[str]:
+        """Return the questions of parked lanes that were not answered up to a time, their deadline."""
+        if not self._deadlines:
+            return []
+        with self._lock:
+            open_ = self._wake.keys() & self.unanswered()
+            return [each for each in open_ if self._deadlines.get(each, inf) <= time]
 
     def answered(self, ids: Iterable[str]) -> set[str]:
         """Return those of some questions whose answers are saved for the tasks that asked them."""

@@ -210,7 +210,8 @@ class Emitter:
         self.add_note("interrupted", question_data(value, schema, deadline), note_id=question_id)
         control: Any = self._control
         if (desk := getattr(control, "desk", None)) is not None:
-            desk.ask(question_id, may_continue=control.outer is not None)
+            until = None if deadline is None else deadline.at
+            desk.ask(question_id, may_continue=control.outer is not None, deadline=until)
         self.flush()
         return self.notes[-1]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
@@ -30,6 +30,7 @@ from agentgraph.journal.requests import (
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.feed import Feed
+from agentgraph.threads.live.run_answers import take_overdue
 
 
 def active_run_on(saver: Saver, thread_id: str) -> "ActiveRun | None":
@@ -105,8 +106,13 @@ class ActiveRun:
             was not.
     """
 
-    def __init__(self) -> None:
-        self.control, self.mailbox, self.desk = Stop(), Mailbox(), Desk()
+    def __init__(self, on_deadline: Callable[[], None] = lambda: None) -> None:
+        """Make one.
+
+        Args:
+            on_deadline: Called when a question has a deadline: `poll` is to be called from then on.
+        """
+        self.control, self.mailbox, self.desk = Stop(), Mailbox(), Desk(on_deadline)
         self.control.mailbox, self.control.desk = self.mailbox, self.desk
         self.waiting: Sequence[BaseMessage] = ()
         self.feed, self.released = Feed(), Future[None]()
@@ -164,9 +170,11 @@ class ActiveRun:
                 self.stop(each.reason)
 
     async def poll(self) -> None:
-        """Take what other processes have requested since the last look."""
+        """Take what other processes have requested since the last look, and look at the clock."""
         if self.thread is None:
             return
+        if self.desk.overdue(time.time()):
+            await take_overdue(self.desk, self.thread)
         newest = await newest_request(self.thread)
         if newest is not None and newest not in self._requests:
             self.take(await requests(self.thread))

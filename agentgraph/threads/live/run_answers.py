@@ -4,18 +4,24 @@ An answer is saved twice: with the root's step, as one on a thread at rest (`jou
 and then where the task that asked takes it. So a kill in between leaves it to the next run. After that
 the lane that waits is woken (`graph/nodes/desk.py`). An answer that no lane waits for, because the run
 pauses with its question, is kept for the next run.
+
+Where the deadline of a parked lane passes, the default, or the failure, is saved as an answer is.
 """
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 from agentgraph.errors import UnknownInterruptError, UnknownThreadError
 from agentgraph.events.translation import question_note
+from agentgraph.graph.deadlines import substitute_of
 from agentgraph.graph.nodes.desk import Desk
 from agentgraph.graph.sync_async import Call
 from agentgraph.journal.answers import NamedAnswers, named_answers
+from agentgraph.journal.changed_trees import open_thread
 from agentgraph.journal.kept_answers import keep_answers
-from agentgraph.journal.pending import pending
+from agentgraph.journal.overdue import overdue
+from agentgraph.journal.pending import pending, pending_questions
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 
@@ -45,6 +51,32 @@ async def answer_run(desk: Desk, saver: ThreadSaver, answers: object) -> bool:
             "by now, or is not needed any more; nothing was saved",
             saver.thread_id,
         )
+    await _save(desk, saver, named, continues)
+    return True
+
+
+async def take_overdue(desk: Desk, saver: ThreadSaver) -> None:
+    """Have the lanes of a running run continue whose questions were not answered in time.
+
+    They take the default, or fail. A question of a run that pauses is left to the next run.
+    """
+    head = await open_thread(saver)
+    waiting = await pending_questions(saver, head)
+    passed, late = overdue(waiting), dict[str, object]()
+    for key in desk.overdue(time.time()):
+        if key in passed and (continues := desk.claim([key])) is not None:
+            if continues[key]:
+                late[key] = substitute_of(key, passed[key].deadline)
+            else:
+                desk.release([key])
+    if late:
+        await _save(desk, saver, NamedAnswers(head, waiting, late), dict.fromkeys(late, True))
+
+
+async def _save(
+    desk: Desk, saver: ThreadSaver, named: NamedAnswers, continues: Mapping[str, bool]
+) -> None:
+    """Save answers to questions that are claimed, and have their lanes continue."""
     going_on = {key: answer for key, answer in named.by_id.items() if continues[key]}
     writes = named.waiting.writes(saver.tree, going_on)
     try:
@@ -57,7 +89,6 @@ async def answer_run(desk: Desk, saver: ThreadSaver, answers: object) -> bool:
         raise
     desk.keep(named.by_id.keys() - writes.keys())
     desk.deliver(writes)
-    return True
 
 
 async def _named(desk: Desk, saver: ThreadSaver, answers: object) -> NamedAnswers:

@@ -1,8 +1,9 @@
-"""Looks at what other processes request of the runs of this one: one thread for all runs.
+"""Looks at what other processes request of the runs of this one, and at the deadlines of questions.
 
 A step must not be slower because a caller might have a request, so the runs do not look themselves.
-While there are runs, a thread looks at each of them a few times a second, but never at one that is
-younger than that. Requests of the same process need no look: they reach the run through its lock.
+While there are runs, one thread looks at each of them a few times a second, but never at one that is
+younger than that. In memory it only looks if a question has a deadline. Requests of the same process
+need no look: they reach the run through its lock.
 """
 
 import asyncio
@@ -43,8 +44,14 @@ def is_shared(saver: Saver) -> bool:
 
 def watch(saver: Saver) -> None:
     """Have the runs of this process watched, if a saver has threads that others may have."""
+    if is_shared(saver):
+        start_watching()
+
+
+def start_watching() -> None:
+    """Have the runs of this process watched, while there are any."""
     global _is_watching
-    if _is_watching or not is_shared(saver):
+    if _is_watching:
         return
     with _guard:
         if not _is_watching:
@@ -63,9 +70,13 @@ def _watch() -> None:
                 return
         due = time.time() - SECONDS
         for run in runs:
-            if run.thread is not None and run.began <= due and is_shared(run.thread.saver):
+            if run.thread is not None and run.began <= due and _is_due(run, run.thread.saver):
                 with suppress(Exception):  # a saver that fails will fail in the run, too
                     _poll(run, run.thread.saver)
+
+
+def _is_due(run: ActiveRun, saver: Saver) -> bool:
+    return is_shared(saver) or bool(run.desk.overdue(time.time()))
 
 
 def _poll(run: ActiveRun, saver: Saver) -> None:
