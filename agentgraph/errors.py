@@ -280,9 +280,10 @@ class QuestionTimeoutError(AgentGraphError):
 
     def __init__(self, address: str, timeout: float, deadline: float, date: str) -> None:
         self.address, self.deadline = address, deadline
+        seconds = f"{_number(timeout)} second{'s' * (timeout != 1)}"
         super().__init__(
-            f"{address}: the question was not answered within {_number(timeout)} seconds, by {date}; "
-            "resume the thread to ask again, or give the question a default="
+            f"{address}: the question was not answered within {seconds}, by {date}; resume the thread "
+            "to ask again, or give the question a default="
         )
 
 

@@ -310,14 +310,16 @@ class Runner(metaclass=HintsNames):
             limits: The limits of the turn, what is spent counted; else as in those of the runner.
 
         Returns:
-            The events, as from `run`. Questions that remain unanswered are discarded and replayed under
-            the same ids. If the last run was killed or closed in the middle of a step, the first event
-            is a `discarded` one for the step's events, and those whose results were saved are replayed.
-            A thread that has ended yields no events.
+            The events, as from `run`. A question whose deadline has passed takes its default, or its
+            agent fails. Questions that remain unanswered are discarded and replayed under the same ids,
+            with the same deadlines. If the last run was killed or closed in the middle of a step, the
+            first event is a `discarded` one for the step's events, and those whose results were saved
+            are replayed. A thread that has ended yields no events.
 
         Raises:
             UnknownThreadError: The saver has no such thread.
-            UnknownInterruptError: An answer names a question that is not pending, or has an answer.
+            UnknownInterruptError: An answer names a question that is not pending, or has an answer, or
+                whose deadline has passed.
             InvalidAnswerError: An answer does not fit its question's schema.
             TreeChangedError: The thread was run by a tree of another shape.
             ThreadBusyError: Another run is active on the thread.
@@ -404,8 +406,8 @@ class Runner(metaclass=HintsNames):
         - Another run is active on the thread: the call waits for its end, then looks again. If that
           run failed, the call raises, and does not run it again. If its process died, the result is
           "stopped" without a `stop_reason`: the next call continues.
-        - It waits for answers: it continues with those to open questions, and with those that `answer`
-          has stored. Without any nothing runs.
+        - It waits for answers: it continues with those to open questions, with those that `answer`
+          has stored, and without one after the deadline of a question. Otherwise nothing runs.
         - Its process died, its caller left it, or it failed: it continues.
         - A person stopped it (`stop`), or it has ended: nothing runs.
 

@@ -63,6 +63,8 @@ async def take_overdue(desk: Desk, saver: ThreadSaver) -> None:
     head = await open_thread(saver)
     waiting = await pending_questions(saver, head)
     passed, late = overdue(waiting), dict[str, object]()
+    if (origin := waiting.origin) is None:
+        return
     for key in desk.overdue(time.time()):
         if key in passed and (continues := desk.claim([key])) is not None:
             if continues[key]:
@@ -70,7 +72,8 @@ async def take_overdue(desk: Desk, saver: ThreadSaver) -> None:
             else:
                 desk.release([key])
     if late:
-        await _save(desk, saver, NamedAnswers(head, waiting, late), dict.fromkeys(late, True))
+        named = NamedAnswers(head, waiting, origin, late)
+        await _save(desk, saver, named, dict.fromkeys(late, True))
 
 
 async def _save(
