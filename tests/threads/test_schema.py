@@ -24,6 +24,7 @@ from helpers import (
     tries_calls_again,
     writes,
 )
+from helpers.commands import wait_until
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import task
 from langgraph.graph import START, MessagesState, StateGraph
@@ -73,6 +74,7 @@ def wide(drive: Drive) -> ag.Agent:
         "s",
         [
             writes("w", {"x": 1}),
+            ag.human("clock", "Now?", timeout=0.001, default="no"),
             ag.loop("l", [says("a"), gives("k", ag.BreakLoop())], max_iterations=3),
             gives("told", ag.Custom({"n": 1})),
             ag.switch("sw", lambda ctx: "one", {"one": says("one"), "two": says("two")}),
@@ -129,6 +131,9 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     path = tmp_path_factory.mktemp("wide") / "x.db"
     with runner_on(path, drive) as runner:
         list(drive.run(runner, "Go.", thread_id="t"))
+        (question,) = runner.pending("t")
+        wait_until(lambda: time.time() > (question.deadline or 0))
+        list(drive.resume(runner, "t"))
         with pytest.raises(ValueError, match="late failed"):
             list(drive.resume(runner, "t", "yes"))
         list(drive.resume(runner, "t", {each.address: "yes" for each in runner.pending("t")}))
