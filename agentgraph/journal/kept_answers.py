@@ -8,6 +8,7 @@ was killed, and a question still waits, its answer is still there for the next r
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.nodes.emitter import Clock
 from agentgraph.graph.stamps import Note, number_of
 from agentgraph.journal.continuation import new_note
@@ -32,6 +33,15 @@ def kept_answers(origin: Saved) -> Mapping[str, object]:
         elif note.kind == RECEIVED:
             kept = {key: answer for key, answer in kept.items() if key not in taken}
     return kept
+
+
+def seems_to_ask(head: Saved) -> bool:
+    """Return whether a question without a stored answer is saved at a thread's latest checkpoint.
+
+    That it waits is known only to the tree that asked it.
+    """
+    asked = {each.id for writes in head.writes.values() for each in writes.get(INTERRUPT, ())}
+    return not asked <= kept_answers(head).keys()
 
 
 async def keep_answers(

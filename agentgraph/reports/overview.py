@@ -19,6 +19,7 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.kept_answers import seems_to_ask
 from agentgraph.journal.lines import before_edits, begun_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import pending
 from agentgraph.journal.requests import Request, requests
@@ -134,13 +135,14 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
     asked = await saver.checkpoint(REQUESTS)
     origin = (await before_edits(saver, saved))[1] if saved is not None and saved.is_edit else None
     stamp = (is_running, *(_stamp(each) for each in (saved, asked, origin)))
-    if known is not None and known.stamp == stamp:
+    may_ask = is_running and saved is not None and _has_asked(saved)  # a lane may ask once more
+    if known is not None and known.stamp == stamp and not may_ask:
         return known
     if saved is None or saved.position is None:
         queued = await _queued(saver, None)
         return Overview(stamp, "running" if is_running else "new", queued=queued)
     questions, changed = await _questions(saver)
-    asks = bool(questions) or (changed is not None and _has_asked(saved))
+    asks = bool(questions) or (changed is not None and seems_to_ask(saved))
     status = status_at(saved, asks=asks, is_running=is_running)
     recent = await saver.checkpoints("", None, _RECENT)
     return Overview(

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import NamedTuple, get_args
 
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError, UnknownThreadError
-from agentgraph.graph.internals import INTERRUPT
 from agentgraph.journal.changed_trees import opened
+from agentgraph.journal.kept_answers import seems_to_ask
 from agentgraph.journal.lines import known_thread
 from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import began_at
@@ -233,7 +233,7 @@ async def _stored_status(saver: ThreadSaver) -> _Stored | None:
             min((q.deadline for q in questions if q.deadline), default=None),
         )
     except ThreadError:  # another tree ran the thread, or it is an incomplete copy
-        asks = any(INTERRUPT in writes for writes in saved.writes.values())
+        asks = seems_to_ask(saved)
         deadline = earliest_deadline(saved)
     status = status_at(saved, asks=asks, is_running=is_running)
     reason = stop_reason_at(saved) if status == "stopped" else None

@@ -219,6 +219,18 @@ def test_a_persons_leave_is_stored(session: Answered) -> None:
     assert session.lines("resume", "t", limits=limits)[-1] == "B."
 
 
+def test_another_tree_sees_that_all_is_answered(session: Answered) -> None:
+    paused(session).answer({BOSS: "yes"})
+    session.tree, own = ag.human("other", "?"), session.tree
+    assert [each.status for each in session.call("threads")] == ["paused"]
+    session.tree = own
+    session.answer(True)
+    session.tree = ag.human("other", "?")
+    assert [each.status for each in session.call("threads")] == ["stopped"]
+    with pytest.raises(ag.TreeChangedError):
+        session.answer({BOSS: "yes"})
+
+
 def edited(session: Answered) -> None:
     at: Any = {"configurable": {"thread_id": "t"}}
     update = at, {"values": {"mood": "fine"}}
