@@ -24,7 +24,9 @@ The client receives:
   their `name`. Their `metadata["agentgraph"]` has their origin: agent_name, address, step.
 - Discarded messages leave the conversation: by a `MESSAGES_SNAPSHOT` without them.
 - A step is open for each running agent and those around it; its name is the address.
-- Questions are the interrupts of `RUN_FINISHED`; `metadata["agentgraph"]` has the question as data.
+- Questions are the interrupts of `RUN_FINISHED`; `metadata["agentgraph"]` has the question as data. At
+  once they are also the `interrupt` of a `CUSTOM` event "agentgraph.interrupted": other branches may
+  still run, and a request with `resume` answers them meanwhile.
 - The state has the values of the run.
 - Other events are `CUSTOM` events, whose value has `agent_name` and `address`: "agentgraph.custom"
   (with `data`; data of a tool also with `call` and `tool_call_id`), "agentgraph.transfer_to",

@@ -20,12 +20,23 @@ from agentgraph.agents.limits import Limits
 from agentgraph.agui.frontend_tools import RUN_INPUT
 from agentgraph.agui.going_back import WayBack, may_go_back, said_on, way_back
 from agentgraph.agui.history import history
-from agentgraph.agui.inputs import Before, NewInput, before, new_input, values_of, with_saved_texts
+from agentgraph.agui.inputs import (
+    Before,
+    NewInput,
+    before,
+    live_answers,
+    new_input,
+    values_of,
+    with_saved_texts,
+)
 from agentgraph.agui.plain import shown_values
 from agentgraph.agui.translation import Translator
-from agentgraph.errors import AgentGraphError
+from agentgraph.errors import AgentGraphError, ThreadBusyError, ThreadError
+from agentgraph.reports.result import Result
 from agentgraph.safe_repr import shown
+from agentgraph.threads.begin import Resume
 from agentgraph.threads.engine import RunOptions
+from agentgraph.threads.live.queueing import abegin_run
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun
 
@@ -91,6 +102,8 @@ def arun(
       emitted the first missing answer, if the client has earlier messages of the turn.
     - `resume` answers questions by id, some or all. A cancelled approval is rejected. Other questions
       can only be cancelled all together with a new message, which abandons the turn.
+    - Answers to questions of an active run go to that run. Then the stream has the events of that run
+      from there on, and `state` is not read. Closing it leaves the run alone.
     - Without new input the messages of the thread are emitted, for a client that misses some. A thread
       that has not ended continues at the step that failed or was running, or emits its questions
       again.
@@ -114,7 +127,8 @@ def arun(
         locked. A failure inside the run is emitted as `RUN_ERROR`, with the text of the exception.
 
     Raises:
-        ThreadBusyError: Another run is active on the thread.
+        ThreadBusyError: Another run is active on the thread, and the input answers none of its
+            questions.
         PendingInterruptError: There are new messages, an edit or an answer to regenerate, but questions
             are pending.
         UnknownInterruptError: An answer names a question that is not pending.
@@ -144,10 +158,15 @@ async def _begin(
 ) -> AsyncGenerator[BaseEvent, None]:
     merged = frozenset(runner.engine.reducers.channels)
     thread_id = run_input.thread_id
-    thread = await runner.engine.aread(before, thread_id)
-    if thread.is_running:  # raises an error unless that run is about to end
-        await (await runner.aresume(thread_id)).aclose()
-        thread = await runner.engine.aread(before, thread_id)
+    thread = await runner.engine.aread(before, thread_id, run_input)
+    if thread.is_running:
+        try:  # raises an error unless that run is about to end
+            await (await runner.aresume(thread_id)).aclose()
+        except ThreadBusyError:
+            if answers := live_answers(run_input, thread):
+                return await _begin_answering(runner, run_input, answers, options)
+            raise
+        thread = await runner.engine.aread(before, thread_id, run_input)
     new, back = new_input(run_input, thread, merged), None
     if not (thread.is_new or new.answers) and may_go_back(run_input, thread):
         back = way_back(run_input, thread, await runner.engine.aread(said_on, thread_id), new.values)
@@ -174,6 +193,16 @@ async def _begin(
     return _translated(runner, translator, thread_id, first, run, follows, shown)
 
 
+async def _begin_answering(
+    runner: Runner, run_input: RunAgentInput, answers: Mapping[str, object], options: Mapping[str, Any]
+) -> AsyncGenerator[BaseEvent, None]:
+    """Answer questions of an active run, and return the events of that run from there on."""
+    thread_id, how = run_input.thread_id, RunOptions(**options)
+    run = await abegin_run(runner.engine, Resume(answers), thread_id, how, "steer")
+    translator = Translator(run_input, frozenset(runner.engine.reducers.channels))
+    return _translated(runner, translator, thread_id, [*translator.started()], run, None, None)
+
+
 def _run_back(runner: Runner, thread_id: str, back: WayBack, options: Mapping[str, Any]) -> AsyncRun:
     """Return the run that goes back."""
     return runner.engine.arun(back.target, thread_id, RunOptions(**options, values=back.target.values))
@@ -193,6 +222,22 @@ def _first_run(
     if not thread.is_done:
         return runner.aresume(thread_id, values=new.values, **options)
     return None
+
+
+def _check_ended(result: Result) -> None:
+    """Raise an error if the run of another request did not run to its end or its questions.
+
+    Raises:
+        Exception: It failed, was stopped, or its client left it.
+    """
+    if result.error is not None:
+        raise result.error
+    if result.status == "stopped":
+        raise ThreadError(
+            f"thread {shown(result.thread_id)}: the run that took the answers was stopped, or its "
+            "client left; a request without new input continues it",
+            result.thread_id,
+        )
 
 
 async def _translated(
@@ -223,6 +268,10 @@ async def _translated(
                 async for event in run:
                     for sent in translator.event(event):
                         yield sent
+                if run.follows:
+                    _check_ended(await runner.aresult(thread_id))
+            if translator.asks:  # another client may have answered meanwhile
+                translator.wait_for(await runner.apending(thread_id))
             run = later() if later and not translator.asks else None
             later = None
         if shown is not None and not translator.asks:

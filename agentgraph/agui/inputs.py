@@ -27,6 +27,7 @@ from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterr
 from agentgraph.events.events import Interrupt as Question
 from agentgraph.graph.stamps import address_of
 from agentgraph.journal.pending import pending
+from agentgraph.journal.requests import ids_on
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 
@@ -42,21 +43,23 @@ class Before:
         is_new: Whether the thread is unknown to the saver.
         is_done: Whether its last turn has ended.
         messages: Its messages by id.
+        answers: The ids of persons' answers in the input that branches and inner agents have emitted.
         values: The values of the run.
         questions: The questions that wait for answers.
-        is_running: Whether a run is active, or about to end; the rest may be changing then.
+        is_running: Whether a run is active, or about to end; then it has the open questions alone.
     """
 
     is_new: bool = True
     is_done: bool = True
     messages: Mapping[str, BaseMessage] = field(default_factory=dict)
+    answers: AbstractSet[str] = frozenset()
     values: Mapping[str, object] = field(default_factory=dict)
     questions: Sequence[Question] = ()
     is_running: bool = False
 
 
-async def before(saver: ThreadSaver) -> Before:
-    """Return the state of a thread before a run.
+async def before(saver: ThreadSaver, run_input: RunAgentInput) -> Before:
+    """Return the state of a thread before a run with an input.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
@@ -64,15 +67,17 @@ async def before(saver: ThreadSaver) -> Before:
     saved = await saver.checkpoint()
     if saved is None:
         return Before()
-    if await saver.is_running():
-        return Before(is_running=True)
-    questions = await pending(saver)
+    is_running, questions = await saver.is_running(), await pending(saver)
+    if is_running:
+        return Before(False, False, questions=questions, is_running=True)
     state = (await saver.state()).values
     begun = saved.turn_input
     messages = [*state.get("messages", ()), *(begun["messages"] if begun else ())]
     by_id = {str(message.id): message for message in messages}
     values = dict(state.get("values", {}))
-    return Before(False, saved.next_node is None, by_id, values, questions)
+    named = {str(each.id) for each in _new_users(run_input, by_id.keys()) if each.name}
+    answers = {each for each in named & await ids_on(saver) if each} if named else set()
+    return Before(False, saved.next_node is None, by_id, answers, values, questions)
 
 
 async def values_of(saver: ThreadSaver) -> Mapping[str, object]:
@@ -113,20 +118,11 @@ def new_input(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]
         InvalidAnswerError: A cancelled question can only be answered, or dropped with the turn.
         AgentGraphError: The state is not an object.
     """
-    messages = _new_messages(run_input, thread.messages.keys())
+    users = _new_users(run_input, thread.messages.keys() | thread.answers)
+    messages = [*map(as_human, users)]
     by_id = {question.id: question for question in thread.questions}
     entries = _entries(run_input, by_id)
-    sent = Conversation(run_input.messages)
-    calls = {
-        sent.sent_call(call["id"], question.address): question.id
-        for question in thread.questions
-        if (call := frontend_call(question.value))
-    }
-    answers: dict[str, object] = {
-        calls[message.tool_call_id]: frontend_answer(message)
-        for message in run_input.messages
-        if isinstance(message, ToolMessage) and message.tool_call_id in calls
-    }
+    answers = _results(run_input, thread.questions)
     dropped: list[Question] = []
     for key, entry in entries.items():
         answer = entry.payload if entry.status == "resolved" else cancelled(by_id[key])
@@ -137,15 +133,54 @@ def new_input(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]
     left = [q for q in thread.questions if q.id not in answers and q not in dropped]
     only_calls = all(frontend_call(question.value) for question in left)
     if dropped and (answers or not messages or not only_calls):
-        where = ", ".join(f"{question.address} ({question.id})" for question in dropped)
-        raise InvalidAnswerError(
-            f"thread {shown(run_input.thread_id)}: the question of {where} was cancelled, but it "
-            "cannot be rejected; answer it, or cancel all questions together with the user's next "
-            "message, which abandons the turn",
-            run_input.thread_id,
-        )
+        raise _cancelled_error(run_input, dropped)
     drops = bool(messages) and not answers and only_calls
     return NewInput(messages, _new_values(run_input, thread.values, merged), answers, drops)
+
+
+def live_answers(run_input: RunAgentInput, thread: Before) -> dict[str, object]:
+    """Return the answers in a run input to questions of an active run, by id.
+
+    A question may not be saved yet, so its id is not checked here.
+
+    Raises:
+        UnknownInterruptError: A cancelled question is not pending.
+        InvalidAnswerError: A cancelled question can only be answered.
+    """
+    answers = _results(run_input, thread.questions)
+    by_id = {question.id: question for question in thread.questions}
+    resolved = {each.interrupt_id for each in run_input.resume or () if each.status == "resolved"}
+    for key, entry in _entries(run_input, by_id, resolved).items():
+        answer = entry.payload if key in resolved else cancelled(by_id[key])
+        if key not in resolved and answer is None:
+            raise _cancelled_error(run_input, [by_id[key]])
+        answers.setdefault(key, answer)
+    return answers
+
+
+def _results(run_input: RunAgentInput, questions: Iterable[Question]) -> dict[str, object]:
+    """Return the results of calls of the front end's tools, by the ids of the questions for them."""
+    sent = Conversation(run_input.messages)
+    calls = {
+        sent.sent_call(call["id"], question.address): question.id
+        for question in questions
+        if (call := frontend_call(question.value))
+    }
+    return {
+        calls[message.tool_call_id]: frontend_answer(message)
+        for message in run_input.messages
+        if isinstance(message, ToolMessage) and message.tool_call_id in calls
+    }
+
+
+def _cancelled_error(run_input: RunAgentInput, dropped: Iterable[Question]) -> InvalidAnswerError:
+    where = ", ".join(f"{question.address} ({question.id})" for question in dropped)
+    return InvalidAnswerError(
+        f"thread {shown(run_input.thread_id)}: the question of {where} was cancelled, but it "
+        "cannot be rejected; answer it, or cancel all questions together with the user's next "
+        "message, which abandons the turn",
+        run_input.thread_id,
+    )
 
 
 def with_saved_texts(
@@ -171,10 +206,13 @@ def _with_saved_text(message: Message, kept: BaseMessage | None) -> Message:
     return message if is_same else message.model_copy(update={"content": plain_text(str(kept.text))})
 
 
-def _entries(run_input: RunAgentInput, by_id: Mapping[str, Question]) -> dict[str, ResumeEntry]:
+def _entries(
+    run_input: RunAgentInput, by_id: Mapping[str, Question], unchecked: Container[str] = ()
+) -> dict[str, ResumeEntry]:
     entries: dict[str, ResumeEntry] = {}
     for entry in run_input.resume or ():
-        if entry.interrupt_id not in by_id or entry.interrupt_id in entries:
+        is_known = entry.interrupt_id in by_id or entry.interrupt_id in unchecked
+        if not is_known or entry.interrupt_id in entries:
             wrong = "twice" if entry.interrupt_id in entries else "which is not pending"
             there = ", ".join(f"{q.address} ({q.id})" for q in by_id.values())
             raise UnknownInterruptError(
@@ -186,10 +224,11 @@ def _entries(run_input: RunAgentInput, by_id: Mapping[str, Question]) -> dict[st
     return entries
 
 
-def _new_messages(run_input: RunAgentInput, known: AbstractSet[str]) -> list[HumanMessage]:
+def _new_users(run_input: RunAgentInput, known: AbstractSet[str]) -> list[UserMessage]:
+    """Return the messages of the user after the last known one."""
     users = [message for message in run_input.messages if isinstance(message, UserMessage)]
     first = max((i for i, message in enumerate(users, 1) if message.id in known), default=0)
-    return [*map(as_human, users[first:])]
+    return users[first:]
 
 
 def as_human(message: UserMessage) -> HumanMessage:

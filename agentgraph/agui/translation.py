@@ -60,6 +60,11 @@ class Translator:
         """Whether questions are pending."""
         return bool(self._asked)
 
+    def wait_for(self, questions: Iterable[Question]) -> None:
+        """Forget the questions that are not among those that wait: they have answers."""
+        ids = {each.id for each in questions}
+        self._asked = {key: each for key, each in self._asked.items() if key in ids}
+
     def started(self) -> Iterator[BaseEvent]:
         """Yield the first event."""
         yield RunStartedEvent(
@@ -130,6 +135,9 @@ class Translator:
                 yield from self._messages.whole(event, message)
         elif action is not None and action.interrupted is not None:
             self._asked[action.interrupted.id] = (event, action.interrupted)
+            if frontend_call(action.interrupted.value) is None:
+                asked = self._interrupt(event, action.interrupted).model_dump(by_alias=True)
+                yield _custom(event, interrupt=plain(asked))
         elif action is not None and action.values is not None:
             yield from self._written(event, action.values)
         else:

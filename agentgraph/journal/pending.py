@@ -144,9 +144,18 @@ async def pending(saver: ThreadSaver) -> list[Interrupt]:
 
 async def are_answered(saver: ThreadSaver) -> bool:
     """Return whether all questions of a thread have answers, which no run has taken."""
-    saved = await read_thread(saver)
-    waiting = PendingQuestions([]) if saved is None else await pending_questions(saver, saved)
+    waiting = await _waiting_on(saver)
     return bool(waiting.kept) and not waiting.questions
+
+
+async def has_stored_answers(saver: ThreadSaver) -> bool:
+    """Return whether a thread has answers which no run has taken."""
+    return bool((await _waiting_on(saver)).kept)
+
+
+async def _waiting_on(saver: ThreadSaver) -> PendingQuestions:
+    saved = await read_thread(saver)
+    return PendingQuestions([]) if saved is None else await pending_questions(saver, saved)
 
 
 async def pending_at(saver: ThreadSaver, saved: Saved) -> list[Interrupt]:

@@ -242,7 +242,8 @@ class Runner(metaclass=HintsNames):
                 with "queue" the turn begins when the thread is free, first come, first served, and if
                 the caller dies, the input begins the next turn that any caller starts; "steer" sends it
                 to that run, as `steer` does, and returns the events as `follow` does. If that run ends
-                without reading it, it begins a turn.
+                without reading it, it begins a turn. Of `Command(resume=...)` the answers are sent, as
+                by `answer`.
 
         Returns:
             An iterator of the events. It locks the thread until it is exhausted, closed (by any thread)
@@ -1066,7 +1067,8 @@ class Runner(metaclass=HintsNames):
             stream: Whether followers in this process get a model's reply in chunks too.
             drop_pending: Whether a turn drops the questions that are pending on the thread.
             limits: The limits of this turn, as in `run`.
-            while_running: The use of the input if another run is active, as in `run`.
+            while_running: The use of the input or the answers if another run is active, as in `run`:
+                with "steer" answers go to that run, or if it ends without them, resume the thread.
             at: Where to go back to on the thread first, as in `rewind`; `RewindArguments` have all that
                 a rewind takes.
             turn_id: Your name of the turn, which makes the call safe to repeat, as `advance` is: the

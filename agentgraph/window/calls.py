@@ -276,9 +276,11 @@ class Window:
     def answer(
         self, thread_id: str, answers: JsonObject, limits: JsonObject | None = None
     ) -> JsonObject:
-        """Answer questions, by their ids."""
+        """Answer questions, by their ids: an active run takes the answers, otherwise a run starts."""
         try:
-            return self._started(thread_id=thread_id, answers=answers, limits=_limits(limits))
+            return self._started(
+                thread_id=thread_id, answers=answers, limits=_limits(limits), while_running="steer"
+            )
         except ThreadError as error:
             faults = self.runner.engine.read(faults_in, thread_id, answers)
             if faults:

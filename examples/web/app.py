@@ -82,8 +82,8 @@ desk = ag.chat_agent(
     approve=["send"],
 )
 refine = ag.loop("refine", [writer, critic], max_iterations=4)
-reviews = ag.parallel("reviews", [facts, style])
-newsletter = ag.sequential("newsletter", [order, refine, reviews, editor, desk])
+reviews = ag.parallel("reviews", [facts, style, editor])  # a person may answer while they review
+newsletter = ag.sequential("newsletter", [order, refine, reviews, desk])
 
 
 # the application
@@ -176,9 +176,9 @@ async def messages(request: Request) -> Response:
 
 
 async def answers(request: Request) -> Response:
-    """Answer questions, by their ids."""
+    """Answer questions, by their ids: an active run takes the answers, otherwise a run starts."""
     body = await _body(request)
-    await _runner(request).astart(thread_id=_thread_id(request), answers=body)
+    await _runner(request).astart(thread_id=_thread_id(request), answers=body, while_running="steer")
     return _accepted()
 
 

@@ -304,7 +304,7 @@ function textOf(message) {
 function showQuestion(entry) {
   const place = part(entry, ".answer");
   const {id = ""} = entry.dataset;
-  const isOpen = state.pending.includes(id) && state.status !== "running";
+  const isOpen = state.pending.includes(id); // also while other branches run
   entry.classList.toggle("open", isOpen);
   if (!isOpen) return place.replaceChildren();
   if (place.firstChild || !entry.question) return undefined; // a typed text stays
@@ -341,11 +341,22 @@ function receive(kind, data) {
   showConnection("live");
   const wasAtFoot = isAtFoot();
   cursor = event.cursor ?? cursor;
-  if (state.status !== "running" || (event.turn ?? 0) >= state.turns.length) refreshSoon();
+  const isNew = state.status !== "running" || (event.turn ?? 0) >= state.turns.length;
+  const mayClose = log.querySelector(".entry.open") !== null; // another tab may have answered
+  if (isNew || mayClose || kind === "interrupted") refreshSoon();
+  if (kind === "interrupted") setTimeout(lookAgain, 500, event.action.interrupted.id);
   if (kind in acts) line(event, kind, acts[kind](event.action));
   else shows[kind](event);
   if (event.output?.message?.data.additional_kwargs?.steered) refreshSoon();
   if (wasAtFoot) scroll();
+}
+
+/** Read the status once more if a question of a branch was not saved yet when its event came.
+ *
+ * @param {string} id
+ */
+function lookAgain(id) {
+  if (state.status === "running" && !state.pending.includes(id)) refresh();
 }
 
 let soon = 0;

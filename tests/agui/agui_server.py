@@ -88,6 +88,23 @@ async def waits(ctx: ag.Context) -> Any:
     yield AIMessageChunk("two.", id="words")
 
 
+ARRIVED: set[str] = set()
+"""The threads on which the other branch has arrived."""
+
+
+@ag.agent
+def arrives(ctx: ag.Context) -> str:
+    ARRIVED.add(ctx.config["configurable"]["thread_id"])
+    return "Here."
+
+
+@ag.agent
+async def meets(ctx: ag.Context) -> str:
+    while ctx.config["configurable"]["thread_id"] not in ARRIVED:
+        await asyncio.sleep(0.01)
+    return "We met."
+
+
 @ag.agent
 def mind(ctx: ag.Context) -> Iterator[AIMessageChunk]:
     key = f"mind-{ctx.config['configurable']['thread_id']}"
@@ -132,6 +149,8 @@ def trees() -> dict[str, ag.Agent]:
         "failure": ag.sequential("job", [first, breaks]),
         "mind": mind,
         "waiting": ag.sequential("slow", [first, waits]),
+        "meeting": ag.parallel("meeting", [ag.sequential("left", [boss, arrives]), meets]),
+        "branches": ag.parallel("both", [ag.sequential("left", [boss, first]), waits]),
     }
 
 

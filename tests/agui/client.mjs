@@ -80,6 +80,27 @@ await chat.runAgent();
 const users = chat.messages.filter((message) => message.role === "user").map((message) => message.content);
 if (JSON.stringify(users) !== JSON.stringify(["Edited.", "Other."])) problems.push(`edits: ${users}`);
 
+// An answer from another client while the run works: the other branch ends only after it. Both have the rest.
+const asking = new HttpAgent({ url: `${address}/meeting`, threadId: "node-meeting" });
+const answering = new HttpAgent({ url: `${address}/meeting`, threadId: "node-meeting" });
+asking.addMessage({ id: "m1", role: "user", content: "Go." });
+let answered;
+await asking.runAgent({}, {
+  onCustomEvent: ({ event }) => {
+    if (event.name !== "agentgraph.interrupted") return;
+    const { id } = event.value.interrupt;
+    answered = answering.runAgent({ resume: [{ interruptId: id, status: "resolved", payload: "yes" }] });
+  },
+});
+await answered;
+for (const each of [asking, answering]) {
+  const said = each.messages.map((message) => message.content).sort();
+  console.log("meeting", JSON.stringify(said));
+  const rest = said.filter((text) => text !== "Go.");
+  if (JSON.stringify(rest) !== JSON.stringify(["Here.", "We met.", "yes"])) problems.push(`meeting: ${said}`);
+  if (each.pendingInterrupts.length) problems.push("meeting: an answered question is pending");
+}
+
 if (problems.length) {
   process.stderr.write(`${problems.join("\n")}\n`);
   process.exit(1);

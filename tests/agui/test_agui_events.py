@@ -84,9 +84,12 @@ def test_iterations_are_steps_and_a_question_waits_for_the_next_request(client: 
         *("+report/boss", "-report/boss", "-report"),
     ]
     critic = {"agent_name": "critic", "address": "report/refine[1]/critic"}
-    assert customs(report) == [("agentgraph.break_loop", critic)]
+    told, (name, asks) = customs(report)
+    assert told == ("agentgraph.break_loop", critic)
+    assert (name, asks["address"]) == ("agentgraph.interrupted", "report/boss")
     assert report.kinds[-3:] == ["STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
     (asked,) = report.outcome["interrupts"]
+    assert asks["interrupt"].items() <= asked.items()
     assert (asked["reason"], asked["message"]) == ("input_required", "Print it?")
     assert asked["responseSchema"] == {"enum": ["yes", "no"]}
     assert asked["metadata"]["agentgraph"]["address"] == "report/boss"
@@ -201,7 +204,7 @@ def told(agent_events: Any, **more: Any) -> tuple[Shown, list[dict[str, Any]]]:
 
 def test_a_replayed_thread_shows_what_its_runs_showed() -> None:
     for name, runner in runners_of().items():
-        if name in ("waiting", "failure", "frontend"):
+        if name in ("waiting", "branches", "meeting", "failure", "frontend"):
             continue
         live, _ = told(runner.run("Go.", thread_id=name, stream=True))
         again, found = told(runner.events(name))

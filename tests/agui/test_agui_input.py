@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import agui_server
 import httpx
 import pytest
 from ag_ui.core import RunAgentInput
-from agui_client import Client, Refused
+from agui_client import Client, Refused, Shown
 from helpers.commands import Commands, Running, wait_until
 
 import agentgraph as ag
@@ -182,6 +182,109 @@ def test_a_busy_thread_is_refused_and_its_run_goes_on(client: Clients) -> None:
     agui_server.GATE.set()
     assert [*running][-1]["outcome"] == {"type": "success"}
     assert slow.lines == ["user: Go.", "first: First.", "waits: One, two."]
+
+
+def until_asked(running: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """Read a stream up to the question of a branch, while another branch runs."""
+    for event in running:
+        if event.get("name") == "agentgraph.interrupted":
+            return dict(event["value"]["interrupt"])
+    raise AssertionError("nothing was asked")
+
+
+def resolved(asked: dict[str, Any], payload: object) -> list[dict[str, Any]]:
+    return [{"interruptId": asked["id"], "status": "resolved", "payload": payload}]
+
+
+def test_an_answer_goes_to_the_active_run_and_both_clients_see_what_follows(client: Clients) -> None:
+    agui_server.GATE.clear()
+    one, other = client("branches"), client("branches")
+    one.messages.append(USER)
+    running = one.stream()
+    asked = until_asked(running)
+    assert (asked["message"], asked["responseSchema"]) == ("Print it?", {"enum": ["yes", "no"]})
+    for payload, error in (("maybe", "InvalidAnswerError"), (None, "InvalidAnswerError")):
+        with pytest.raises(Refused, match=error) as refusal:
+            other.run(resume=resolved(asked, payload))
+        assert refusal.value.status == 409
+    following = other.stream(resume=resolved(asked, "yes"))
+    while "first: First." not in other.lines:
+        next(following)
+    while "first: First." not in one.lines:
+        next(running)
+    for answers in (resolved(asked, "no"), [{"interruptId": asked["id"], "status": "cancelled"}]):
+        with pytest.raises(Refused, match="UnknownInterruptError"):
+            client("branches").run(resume=answers)
+    agui_server.GATE.set()
+    assert [*running][-1]["outcome"] == [*following][-1]["outcome"] == {"type": "success"}
+    assert sorted(one.lines) == ["boss: yes", "first: First.", "user: Go.", "waits: One, two."]
+    assert sorted(other.lines) == ["boss: yes", "first: First.", "waits: One, two."]
+
+
+def test_a_client_that_follows_may_leave_and_the_run_goes_on(client: Clients) -> None:
+    agui_server.GATE.clear()
+    one, other = client("branches"), client("branches")
+    one.messages.append(USER)
+    running = one.stream()
+    following = other.stream(resume=resolved(until_asked(running), "no"))
+    next(following)
+    following.close()  # type: ignore[attr-defined]
+    agui_server.GATE.set()
+    assert [*running][-1]["outcome"] == {"type": "success"}
+    assert "boss: no" in one.lines
+
+
+def test_a_client_whose_run_another_one_leaves_goes_on_with_its_next_request(client: Clients) -> None:
+    agui_server.GATE.clear()
+    one, other = client("branches"), client("branches")
+    one.messages.append(USER)
+    running = one.stream()
+    following = other.stream(resume=resolved(until_asked(running), "yes"))
+    while "first: First." not in other.lines:
+        next(following)
+    running.close()  # type: ignore[attr-defined]
+    *_, error = following
+    assert (error["type"], error["code"]) == ("RUN_ERROR", "ThreadError")
+    assert "a request without new input continues it" in error["message"]
+    agui_server.GATE.set()
+    other.run()
+    assert other.outcome == {"type": "success"}
+    assert sorted(other.lines) == ["boss: yes", "first: First.", "user: Go.", "waits: One, two."]
+
+
+def flow() -> ag.Agent:
+    async def fn(ctx: ag.Context) -> str:
+        return f"{await ctx.run('ann', 'x')} {await ctx.run('bob', 'y')}"
+
+    return ag.function_agent("flow", fn, agents=[ag.human("ann", "Ann?"), ag.human("bob", "Bob?")])
+
+
+@pytest.mark.parametrize(
+    "tree", [ag.parallel("p", [ag.human("ann", "Ann?"), ag.human("bob", "Bob?")]), flow()]
+)
+def test_an_answer_that_a_client_sends_back_is_not_a_new_message(tree: ag.Agent) -> None:
+    runner, shown = ag.Runner(tree), Shown()
+
+    async def sent(number: int, **more: Any) -> dict[str, Any]:
+        body = {"threadId": "t", "runId": f"{number}", "state": {}, "tools": [], "context": []}
+        body |= {"forwardedProps": {}, "messages": shown.messages, **more}
+        async for event in await agui.arun(runner, RunAgentInput.model_validate(body)):
+            data = event.model_dump(mode="json", by_alias=True)
+            shown.apply(data)
+        return dict(data["outcome"])
+
+    async def main() -> None:
+        for turn in range(2):
+            shown.messages.append({"id": f"u{turn}", "role": "user", "content": "Go."})
+            outcome = await sent(turn)
+            for payload in ("a", "b"):
+                (asked, *_) = outcome["interrupts"]
+                outcome = await sent(turn, resume=resolved(asked, payload))
+            assert outcome == {"type": "success"}
+        thread = await runner.athread("t")
+        assert [[each.text for each in turn.messages] for turn in thread.turns] == [["Go."], ["Go."]]
+
+    asyncio.run(main())
 
 
 def test_a_client_that_lost_its_messages_gets_them_without_a_run(client: Clients) -> None:

@@ -107,6 +107,9 @@ def everything(folder: str) -> ag.Agent:
             "shout": ag.function_agent("shout", shout),
             "write": ag.loop("refine", [writer, critic], max_iterations=3),
             "mail": clerk,
+            "meanwhile": ag.parallel(
+                "meanwhile", [*(ag.human(name, f"{name}?") for name in ("here", "there")), writer]
+            ),
             "both": ag.parallel("both", [ag.human("left", "Left?"), ag.human("right", "Right?")]),
         },
         otherwise=ag.function_agent("nobody", lambda ctx: "Nobody knows what that means."),

@@ -108,6 +108,25 @@ def test_questions_side_by_side_are_answered_one_by_one(server: Server, page: Pa
     assert sorted(page.words) == ["l", "r"]
 
 
+def test_questions_are_answered_in_two_tabs_while_another_branch_runs(
+    server: Server, page: Page, tab: Any
+) -> None:
+    page.say("meanwhile bees")
+    page.wait_for(lambda: len(page.texts(".entry.open form")) == 2)
+    page.answer(Answer="h")
+    page.wait_for(lambda: len(page.texts(".entry.open form")) == 1)
+    other = tab(server, page.thread_id)
+    other.wait_for(lambda: len(other.texts(".entry.open form")) == 1)
+    other.answer(Answer="t")
+    other.wait_for(lambda: not other.texts(".entry.open form"))
+    page.wait_for(lambda: not page.texts(".entry.open form"))
+    assert page.text("#status") == "running"
+    server.gate(page.thread_id, 1)
+    page.waits_for_status("done")
+    page.wait_for(lambda: page.entries == server.events(page.thread_id))
+    assert {"h", "t"} <= {*page.words}
+
+
 @pytest.mark.parametrize(
     ("decision", "fields", "result"),
     [

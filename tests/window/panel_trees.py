@@ -95,6 +95,9 @@ def everything(folder: str) -> ag.Agent:
             "two": ag.parallel(
                 "two", [ag.human(name, f"{name}?", response_schema=NUMBER) for name in ("one", "other")]
             ),
+            "meanwhile": ag.parallel(
+                "meanwhile", [*(ag.human(name, f"{name}?") for name in ("here", "there")), writer]
+            ),
             "both": ag.parallel("both", [ag.human("left", "Left?"), ag.human("right", "Right?")]),
         },
         otherwise=ag.function_agent("nobody", lambda ctx: "Nobody knows what that means."),

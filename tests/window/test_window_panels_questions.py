@@ -119,6 +119,23 @@ def test_the_panel_shows_what_was_sent_until_the_question_is_gone(panels: Panels
     assert any("Sent:" in text and "Slow words." in text for text in panels.script("return seen"))
 
 
+def test_questions_are_answered_here_and_elsewhere_while_another_branch_runs(panels: Panels) -> None:
+    panels.run("meanwhile bees", until="running")
+    panels.wait_for(lambda: len(panels.texts(CARD)) == 2)
+    here, there = panels.script("return store.state.thread.pending.map(each => each.id)")
+    panels.fill(f"{CARD}:nth-child(1)", Answer="h")
+    panels.press("Send answer", f"{CARD}:nth-child(1)")
+    panels.wait_for(lambda: len(panels.texts(CARD)) == 1)
+    panels.fill(CARD, Answer="half a thou")
+    panels.server.call("answer", thread_id=panels.thread_id, answers={there: "t"})
+    panels.wait_for(lambda: "This question is closed. Your text is kept." in panels.text(CARD))
+    assert panels.status == "running"
+    with pytest.raises(AssertionError, match="UnknownInterruptError"):
+        panels.server.call("answer", thread_id=panels.thread_id, answers={here: "again"})
+    panels.server.gate(panels.thread_id, 1)
+    panels.waits_for_status("done")
+
+
 def test_what_is_typed_stays_when_news_come_in(panels: Panels) -> None:
     asks(panels, 2)
     panels.fill(f"{CARD}:nth-child(2)", Answer="half a thou")

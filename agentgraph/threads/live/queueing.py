@@ -1,4 +1,4 @@
-"""The treatment of a run on a busy thread: it waits, or its message goes to the active run.
+"""The treatment of a run on a busy thread: it waits, or its message or answers go to the active run.
 
 A message that waits is saved as a request first: if its caller dies, it begins the next turn that any
 caller starts. While the caller lives it holds a lock for the request, so that others, in other
@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 from agentgraph.errors import AgentGraphError, PendingInterruptError, ThreadBusyError, ThreadError
 from agentgraph.graph.stamps import cursor_of
 from agentgraph.graph.sync_async import Call, awaiting, get_next
+from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.locks import ThreadLock
-from agentgraph.journal.pending import are_answered
+from agentgraph.journal.pending import are_answered, has_stored_answers
 from agentgraph.journal.requests import (
     AlreadyReadError,
     Request,
@@ -26,8 +27,9 @@ from agentgraph.journal.requests import (
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.thread_list import status_of
 from agentgraph.safe_repr import shown
-from agentgraph.threads.begin import Advance, Begin, NewTurn
+from agentgraph.threads.begin import Advance, Begin, NewTurn, Resume
 from agentgraph.threads.engine import Engine, RunOptions
+from agentgraph.threads.live.answering import answer
 from agentgraph.threads.live.following import (
     AsyncFollow,
     Follow,
@@ -86,6 +88,11 @@ def begin_run(
         AgentGraphError: As in `Runner.run`.
     """
     _check(begin, while_running)
+    if isinstance(begin, Resume) and _may_answer(begin, while_running):
+        try:
+            return engine.run(begin, thread_id, how)
+        except ThreadBusyError:
+            return Follow(thread_id, engine.read(_answered, thread_id, engine, begin, how))
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.run(begin, thread_id, how)
     queued_turn = _QueuedTurn(engine, begin, thread_id, how)
@@ -103,6 +110,8 @@ def abegin_run(
 ) -> AsyncRun:
     """Begin a run as `begin_run` does, on the event loop."""
     _check(begin, while_running)
+    if isinstance(begin, Resume) and _may_answer(begin, while_running):
+        return AsyncRun(thread_id, partial(_aanswering, engine, begin, thread_id, how))
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.arun(begin, thread_id, how)
     queued_turn = _QueuedTurn(engine, begin, thread_id, how)
@@ -119,11 +128,25 @@ def abegin_run(
     return AsyncRun(thread_id, start)
 
 
+def _may_answer(begin: Resume, while_running: WhileRunning) -> bool:
+    """Return whether the answers of a resume go to the run that is active on its thread."""
+    return while_running == "steer" and begin.answers is not UNANSWERED
+
+
+async def _aanswering(
+    engine: Engine, begin: Resume, thread_id: str, how: RunOptions
+) -> Driver | AsyncFollow:
+    try:
+        return await engine.adriver(begin, thread_id, how)
+    except ThreadBusyError:
+        return AsyncFollow(await engine.aread(_answered, thread_id, engine, begin, how))
+
+
 def _check(begin: Begin, while_running: object) -> None:
     if while_running not in ("refuse", "queue", "steer"):
         raise AgentGraphError(
             f"while_running={shown(while_running)} is unknown; use 'refuse', 'queue' (the turn begins "
-            "when the thread is free) or 'steer' (the messages go to the active run)"
+            "when the thread is free) or 'steer' (the messages or answers go to the active run)"
         )
     if isinstance(begin, Advance) and while_running != "refuse":
         raise AgentGraphError(
@@ -202,10 +225,7 @@ async def _sent(saver: ThreadSaver, queued_turn: _QueuedTurn) -> Following:
         AgentGraphError: The turn has values, which an active run does not take.
     """
     if queued_turn.begin.values:
-        raise AgentGraphError(
-            f"thread {shown(saver.thread_id)}: values= cannot be sent to an active run; leave them "
-            "out, or use while_running='queue'"
-        )
+        raise _values_error(saver, "leave them out, or use while_running='queue'")
     after = cursor_of(await last_number(saver))
     request = await sent(saver, queued_turn.begin.messages)
     return _steered(saver, after, request, queued_turn.start(request.id))
@@ -224,6 +244,39 @@ def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> 
         yield from followed(saver, cursor_of((yield from awaiting(last_number(saver)))))
     else:
         yield from _all_of(run)
+
+
+async def _answered(saver: ThreadSaver, engine: Engine, begin: Resume, how: RunOptions) -> Following:
+    """Answer questions of the run on a thread, and return what yields what happens there.
+
+    Raises:
+        AgentGraphError: There are values, which an active run does not take; or as in `answer`.
+    """
+    if begin.values:
+        raise _values_error(saver, "leave them out, or resume when it has ended")
+    after = cursor_of(await last_number(saver))
+    await answer(saver, engine, begin.answers)
+    start = engine.run, engine.arun
+    return _after_answers(saver, after, Call(*start, (Resume(), saver.thread_id, how)))
+
+
+def _after_answers(saver: ThreadSaver, after: str, resumes: Call) -> Following:
+    """Yield the events after answers; if no run has taken them, resume the thread."""
+    yield from followed(saver, after)
+    if not (yield from awaiting(has_stored_answers(saver))):
+        return
+    try:
+        run: object = yield resumes
+    except ThreadBusyError:  # the run that another caller began has them
+        yield from followed(saver, cursor_of((yield from awaiting(last_number(saver)))))
+    else:
+        yield from _all_of(run)
+
+
+def _values_error(saver: ThreadSaver, advice: str) -> AgentGraphError:
+    return AgentGraphError(
+        f"thread {shown(saver.thread_id)}: values= cannot be sent to an active run; {advice}"
+    )
 
 
 async def _is_left(saver: ThreadSaver, request: Request) -> bool:

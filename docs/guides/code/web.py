@@ -30,7 +30,8 @@ async def turn(thread_id: str, request: Request, text: str = Body(embed=True)) -
 
 @app.post("/threads/{thread_id}/answers", status_code=202)
 async def answer(thread_id: str, request: Request, answers: Any = Body()) -> str:
-    return await request.app.state.runner.astart(thread_id=thread_id, answers=answers)
+    runner = request.app.state.runner  # an active run takes the answers, otherwise a run starts
+    return await runner.astart(thread_id=thread_id, answers=answers, while_running="steer")
 
 
 @app.post("/threads/{thread_id}/messages", status_code=202)
