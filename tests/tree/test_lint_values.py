@@ -272,6 +272,17 @@ def test_writes_of_one_tool_or_of_calls_in_their_order_or_of_a_race_are_none() -
     assert found(ag.parallel("s", ADDS, on_error="first")) == []
 
 
+def test_a_notebook_shows_findings_as_a_table() -> None:
+    findings: Any = ag.lint(seq(chat("w", output_key="draft"), chat("r", "Read {drfat}.")))
+    assert findings._repr_html_() == (
+        "<table><thead><tr><th>agent</th><th>mistake</th><th>way</th></tr></thead><tbody><tr><td>s/r</td>"
+        "<td>nothing has written the value &#x27;drfat&#x27;, which it reads; did you mean "
+        "&#x27;draft&#x27;? Else name it in inputs=</td><td>s/w → s/r</td></tr></tbody></table>"
+    )
+    none: Any = ag.lint(WRITER)
+    assert (none, none._repr_html_()) == ([], "<p>No findings.</p>")
+
+
 @pytest.mark.parametrize("inputs", ["topic", 3, [3], None])
 def test_other_inputs_are_rejected(inputs: Any) -> None:
     with pytest.raises(ag.AgentGraphError, match="cannot be used; pass names of values"):

@@ -39,6 +39,7 @@ CRITIC = chat("critic")
         seq(CRITIC, chat("e"), chat("w", ASKS, history="last")),
         seq(ag.parallel("p", [CRITIC, chat("e")]), chat("w", ASKS, history="path")),
         seq(CRITIC, chat("w", "Mind `critic`.", history="input")),
+        seq(CRITIC, chat("w", "Use what critic says.", history="input")),
         seq(CRITIC, chat("w", "Mind the critic's remarks.", history="input")),
         seq(CRITIC, ag.each("e", chat("w", ASKS), "xs", input="{item}")),
         ag.workflow("s", [CRITIC, ag.step(chat("w", ASKS), depends_on=["critic"], input="Go.")]),
@@ -59,6 +60,11 @@ def test_an_instruction_that_names_an_agent_whose_messages_are_hidden_is_found(t
         seq(CRITIC, chat("w", ASKS, history=lambda entries: [])),
         seq(chat("critic", output_key="wants"), chat("w", f"{ASKS}: {{wants}}", history="input")),
         seq(chat("write"), chat("w", "Write a better text.", history="input")),
+        ag.workflow(
+            "s", [CRITIC, ag.step(chat("w", ASKS), depends_on=["critic"], input="${results.critic}")]
+        ),
+        seq(CRITIC, ag.each("e", chat("w", ASKS), "xs", input=lambda ctx: ctx.messages[-1].text)),
+        seq(chat("critic", output_key="xs"), ag.each("e", chat("w", ASKS), "xs", input="{item}")),
         chat("w", "Ask the critic.", history="own", tools=[ag.agent_tool(CRITIC)]),
         chat("w", "Transfer to the critic.", history="own", sub_agents=[CRITIC]),
         seq(chat("w", "The critic reads this.", history="input"), CRITIC),

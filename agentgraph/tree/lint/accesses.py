@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from agentgraph.agents.functions import takes_two
 from agentgraph.agents.kinds import active_key
+from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.plans import PLAN_VALUES, Planned
 from agentgraph.agents.schemas import json_schema
 from agentgraph.agents.signals import Capabilities
@@ -22,7 +23,8 @@ _WITH_TWO = ("check", "model_input")
 _WITH_REPLY = ("output", "accept")
 _AT_THE_END = ("until", "check", "output", "accept")
 _SOMETIMES = ("model_input", "key_func", "enabled")
-_PACKAGE = __name__.partition(".")[0]
+_PLANNING = (Planned.__module__, plan_execute.__module__)
+"""The modules of functions that read the values of a plan."""
 
 
 class Read(NamedTuple):
@@ -209,9 +211,8 @@ def _has(place: Place, *options: str) -> bool:
 
 def _code(fn: Any, *, takes_context: bool, takes_reply: bool = False) -> Code:
     module = getattr(fn, "__module__", None) or type(fn).__module__
-    if module.partition(".")[0] == _PACKAGE:
-        is_planning = module.endswith(".plans") or module.endswith(".plan_execute")
-        return Code(reads=dict.fromkeys(PLAN_VALUES if is_planning else (), "optional"))
+    if module in _PLANNING:
+        return Code(reads=dict.fromkeys(PLAN_VALUES, "optional"))
     return code_of(fn, takes_context=takes_context, takes_reply=takes_reply)
 
 

@@ -5,8 +5,11 @@ that names a value by an unknown expression, counts as one that reads and writes
 """
 
 import ast
+import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
 from types import FunctionType, MethodType
 from typing import Any, Literal, get_origin, get_type_hints
 
@@ -24,6 +27,9 @@ _MOST_CALLS = 6
 """Maximum depth of calls that are followed."""
 _COUNTERS = ("iteration", "answered", "asked", "answer", "address", "run_path", "entries")
 """The parts of a context by which a function may tell how far the run is."""
+_MOST_ITEMS = 100
+"""Maximum number of items of a collection that are looked at."""
+_COLLECTIONS = (list, tuple, dict, set, frozenset)
 _ENDS = {Exit: "exit", BreakLoop: "break_loop", TransferTo: "transfer"}
 
 
@@ -127,7 +133,7 @@ class _Parameters:
             if getattr(kind, "__name__", "") == "ToolRuntime":
                 self.runtimes.add(name)
             for each in getattr(hint, "__metadata__", ()):
-                if type(each).__name__ == "InjectedState":
+                if getattr(each, "__name__", type(each).__name__) == "InjectedState":
                     injected = getattr(each, "field", None)
                     self.fields.update([injected] if isinstance(injected, str) else [])
                     self.states.update([] if isinstance(injected, str) else [name])
@@ -323,12 +329,17 @@ class _Reader:
         self.code.add(unknown(), is_certain=False)
 
     def _signal(self, thing: object) -> None:
+        """Note what a name means: a signal, its class, or a collection of signals."""
+        if type(thing) in _COLLECTIONS:
+            items = thing.values() if isinstance(thing, dict) else thing
+            for each in islice(items, _MOST_ITEMS):  # type: ignore[call-overload]
+                self._signal(each)
         for kind, word in _ENDS.items():
-            if thing is kind or isinstance(thing, kind):
+            if thing is kind or type(thing) is kind:
                 self.code.signals.add(word)
-        if isinstance(thing, SetValues):
+        if type(thing) is SetValues:
             self.code.writes.update(thing.values)
-        if isinstance(thing, TransferTo):
+        if type(thing) is TransferTo:
             self.code.targets.add(thing.agent_name)
         if thing is SetValues or thing is TransferTo:  # it is called elsewhere
             self.code.writes_all = self.code.writes_all or thing is SetValues
@@ -344,7 +355,7 @@ class _Reader:
             self.code.targets_all = self.code.targets_all or not targets or None in targets
             self.code.targets.update(name for each in targets for name in each or ())
         elif getattr(called, "__name__", None) == "Command":
-            self._command(call)
+            self._command(call, is_certain)
             return
         elif isinstance(call.func, ast.Attribute) and self.is_context(call.func.value):
             self._method(call, call.func.attr)
@@ -366,7 +377,7 @@ class _Reader:
             self.code.writes_all = self.code.writes_all or names is None
             self.code.writes.update(names or ())
 
-    def _command(self, call: ast.Call) -> None:
+    def _command(self, call: ast.Call, is_certain: bool) -> None:
         """Visit a `Command` of LangGraph: its update writes values."""
         for each in call.keywords:
             if each.arg == "update":
@@ -376,7 +387,7 @@ class _Reader:
             elif each.arg in ("goto", "graph"):
                 self.code.targets_all = True
                 self.code.signals.add("transfer")
-            self.visit(each.value, False)
+            self.visit(each.value, is_certain)
         self.code.writes_all = self.code.writes_all or bool(call.args)
 
     def _function(self, call: ast.Call, called: Any, is_certain: bool) -> None:
@@ -388,27 +399,34 @@ class _Reader:
             self.code.reads_all = True
         self._each([each for each in arguments if not self._is_alias(each)], is_certain=is_certain)
         self.visit(call.func, is_certain)
-        source = self._followed(called, takes_context=takes_context)
+        function: Any = called.__func__ if isinstance(called, MethodType) else called
+        is_function = isinstance(function, FunctionType)
+        if is_function and function.__code__ in self.around:
+            return  # its effects are those that are being collected
+        is_followed = is_function and (takes_context or not _is_of_library(function))
+        source = source_of(called) if is_followed and len(self.around) < _MOST_CALLS else None
         contexts = None if source is None else called_with(source, call, self.is_context)
         if source is not None and contexts is not None:
             inner = _Reader(source, contexts, around=self.around)
             self.code.add(inner.code, is_certain=is_certain)
-        elif takes_context:
+        elif takes_context or is_followed or isinstance(call.func, ast.Subscript | ast.Call):
             self._escapes()
 
-    def _followed(self, called: Any, *, takes_context: bool) -> Source | None:
-        if not isinstance(called, FunctionType | MethodType):
-            return None
-        function: Any = called.__func__ if isinstance(called, MethodType) else called
-        is_own = _package(function) == _package(self.source.function)
-        is_too_deep = len(self.around) >= _MOST_CALLS or function.__code__ in self.around
-        if is_too_deep or not (takes_context or is_own):
-            return None
-        return source_of(called)
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return tuple(paths[each] for each in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
-def _package(function: FunctionType) -> str:
-    return str(function.__module__).partition(".")[0]
+def _is_of_library(function: FunctionType) -> bool:
+    """Return whether a function is of an installed package, whose functions return no signals."""
+    file = function.__code__.co_filename
+    return _is_ours(function) or file.startswith(("<frozen", *_library_folders()))
+
+
+def _is_ours(function: FunctionType) -> bool:
+    return str(function.__module__).partition(".")[0] == __name__.partition(".")[0]
 
 
 def _values_of(keywords: list[ast.keyword]) -> list[ast.expr]:

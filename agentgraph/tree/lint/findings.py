@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from html import escape
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -62,6 +63,19 @@ class Finding:
     def __str__(self) -> str:
         way = f" (way: {' -> '.join(self.way)})" if len(self.way) > 1 else ""
         return f"{self.address}: {self.problem}; {self.advice}{way}"
+
+
+class Findings(list[Finding]):
+    """The findings of a tree; a cell of a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return "<p>No findings.</p>"
+        rows = [(each.address, f"{each.problem}; {each.advice}", " → ".join(each.way)) for each in self]
+        cells = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in rows)
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        head = "<tr><th>agent</th><th>mistake</th><th>way</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def address_of(place: Place) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from agentgraph.agents.budgets import Summarized, Trimmed
-from agentgraph.agents.templates import names_in
+from agentgraph.agents.templates import results_in
 from agentgraph.safe_repr import shown
 from agentgraph.tree.lint.findings import Finding, address_of, addresses
 from agentgraph.tree.lint.ways import Ways
@@ -12,8 +12,10 @@ from agentgraph.tree.places import Place
 from agentgraph.tree.targets import targets
 
 _WORD = re.compile(r"[A-Za-z_]\w*(?:-\w+)*")
-_BEFORE = re.compile(r"(?:\b(?:[Tt]he|[Aa]gent|by|from|of)\s+|[`'\"\[])$")
-_AFTER = re.compile(r"(?:'s|\s+(?:said|says|wants|wrote|found|asked|agent))\b")
+_BEFORE = re.compile(r"(?:\b(?:[Tt]he|[Aa]gent|by|from|of|what)\s+|[`'\"\[])$")
+_VERBS = "agent ask decide find note propose recommend reply report require say suggest want write"
+_PAST = "asked decided found noted proposed replied reported said suggested wanted wrote"
+_AFTER = re.compile(rf"(?:'s|\s+(?:(?:{'|'.join(_VERBS.split())})s?|{'|'.join(_PAST.split())}))\b")
 """Texts around the name of an agent, which may be a common word elsewhere."""
 _NEAR = 10
 """Number of characters before a name that are looked at."""
@@ -39,7 +41,8 @@ class Histories:
             text = getattr(place.agent, "instruction", None)
             if not isinstance(text, str):
                 continue
-            read, named = {*names_in(text)}, _agents_in(text) - {place.given_name}
+            around = (read for each in place.around for read in self.accesses.reads(each))
+            read, named = {each.name for each in around}, _agents_in(text) - {place.given_name}
             for other in self.speakers:
                 is_named = other.given_name in named and not self.accesses.writes(other) & read
                 if is_named and self._hides(place, other):
@@ -47,12 +50,11 @@ class Histories:
 
     def _finding(self, place: Place, other: Place) -> Finding:
         policy = _policy(place)
-        key = other.given_name.replace("-", "_")
-        advice = (
-            f"its history={shown(policy)} leaves them out; pass 'shared', or a value, such as {{{key}}}"
-        )
+        key = getattr(other.agent, "output_key", None)
+        value = f"the value {{{key}}}" if key else "a value that it writes"
+        advice = f"its history={shown(policy)} leaves them out; pass 'shared', or name {value}"
         if _sees_request(place):
-            advice = f"it sees only its input; name them there, or as a value, such as {{{key}}}"
+            advice = f"it sees only its input; name {value} there"
         return Finding(
             kind="hidden_history",
             address=address_of(place),
@@ -68,7 +70,7 @@ class Histories:
         if not any(place in self._after(each) for each in twins):
             return False
         if _sees_request(place):
-            return True
+            return other.given_name not in [name for name, _ in results_in(_request(place) or "")]
         policy = _policy(place)
         if policy in ("own", "input"):
             return True
@@ -130,12 +132,12 @@ def _policy(place: Place) -> object:
 
 
 def _sees_request(place: Place) -> bool:
-    """Return whether an agent is alone in a lane that starts with a request."""
-    if not place.starts_lane:
-        return False
-    step_input = place.step is not None and place.step.input is not None
-    around = place.parent
-    item_input = (
-        place.is_item and around is not None and getattr(around.agent, "input", None) is not None
-    )
-    return step_input or item_input
+    """Return whether an agent sees only a template that its step or the `each` around it fills."""
+    return _request(place) is not None
+
+
+def _request(place: Place) -> str | None:
+    own = place.step.input if place.step is not None else None
+    around = place.parent.agent if place.is_item and place.parent is not None else None
+    text = own or getattr(around, "input", None)
+    return text if isinstance(text, str) else None

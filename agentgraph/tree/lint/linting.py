@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from agentgraph.agents.agents import Agent
 from agentgraph.tree.lint.accesses import Accesses
 from agentgraph.tree.lint.bounds import Bounds
-from agentgraph.tree.lint.findings import Finding, without_repeats
+from agentgraph.tree.lint.findings import Finding, Findings, without_repeats
 from agentgraph.tree.lint.histories import Histories
 from agentgraph.tree.lint.inputs import Inputs, read_inputs
 from agentgraph.tree.lint.reach import Reach
@@ -35,7 +35,8 @@ name it in inputs= (way: report/writer -> report/critic)
             values, as for `values=` of a `Runner`: a `TypedDict`, a dataclass or a pydantic model.
 
     Returns:
-        The findings, by kind and then in the order of the tree; of each kind, address and name one.
+        The findings, by kind and then in the order of the tree; of each kind, address and name one. A
+        cell of a notebook shows them as a table.
 
     Raises:
         InvalidAgentError: The tree has faults.
@@ -43,7 +44,7 @@ name it in inputs= (way: report/writer -> report/critic)
     """
     known = read_inputs(inputs)
     ways = Ways(Accesses(validate(tree, None)), known.local)
-    return [*without_repeats(_findings(ways, known))]
+    return Findings(without_repeats(_findings(ways, known)))
 
 
 def _findings(ways: Ways, inputs: Inputs) -> Iterator[Finding]:

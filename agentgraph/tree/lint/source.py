@@ -5,9 +5,10 @@ import functools
 import inspect
 import linecache
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, cast
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -18,6 +19,7 @@ _PARSED = 64
 """Number of files whose syntax is cached."""
 _Position = tuple[int, int]
 """A line and a column in it."""
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -136,6 +138,8 @@ def _attribute(base: object, name: str) -> Any:
     if isinstance(base, ModuleType):
         return vars(base).get(name, UNKNOWN)
     found = inspect.getattr_static(base, name, UNKNOWN)
+    if isinstance(found, MemberDescriptorType) and not isinstance(base, type):
+        return getattr(base, name, UNKNOWN)  # a slot
     if isinstance(found, FunctionType) and not isinstance(base, type):
         return MethodType(found, base)
     return found.__func__ if isinstance(found, staticmethod) else found
@@ -189,7 +193,23 @@ def source_of(fn: object) -> Source | None:
     if not isinstance(inner, FunctionType):
         return None
     definition = definition_of(inner)
-    return None if definition is None else Source(inner, definition, owner)
+    if definition is None:
+        return None
+    return Source(inner, _with_unique_names(definition), owner)
+
+
+def _with_unique_names(definition: Definition) -> Definition:
+    """Return a copy with other names for the variables of comprehensions: each has its own scope."""
+    copy = deepcopy(definition)
+    found = (each for each in ast.walk(copy) if isinstance(each, _Comprehension))
+    for number, node in enumerate(found):
+        targets = (part for each in node.generators for part in ast.walk(each.target))
+        names = {each.id for each in targets if isinstance(each, ast.Name)}
+        outside = {id(each) for each in ast.walk(node.generators[0].iter)}
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name) and each.id in names and id(each) not in outside:
+                each.id = f"{each.id}@{number}"
+    return copy
 
 
 def definition_of(function: FunctionType) -> Definition | None:
