@@ -63,6 +63,8 @@ def test_an_active_run_takes_the_answers(place: Any) -> None:
                 await runner.astart(thread_id="t", answers={question: object()}, **STEER)
             with pytest.raises(ag.AgentGraphError, match="leave them out, or resume when it has ended"):
                 await runner.astart(thread_id="t", answers={question: 1}, values={"a": 1}, **STEER)
+            with pytest.raises(ag.AgentGraphError, match="await aanswer"):
+                runner.start(thread_id="t", answers={question: "yes"}, **STEER)
             assert await runner.astart(thread_id="t", answers={question: "yes"}, **STEER) == "t"
             with pytest.raises(ag.UnknownInterruptError):
                 await runner.astart(thread_id="t", answers={question: "no"}, **STEER)

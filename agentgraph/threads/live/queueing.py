@@ -29,6 +29,7 @@ from agentgraph.reports.thread_list import status_of
 from agentgraph.safe_repr import shown
 from agentgraph.threads.begin import Advance, Begin, NewTurn, Resume
 from agentgraph.threads.engine import Engine, RunOptions
+from agentgraph.threads.live.active_run import check_answer
 from agentgraph.threads.live.answering import answer
 from agentgraph.threads.live.following import (
     AsyncFollow,
@@ -92,6 +93,7 @@ def begin_run(
         try:
             return engine.run(begin, thread_id, how)
         except ThreadBusyError:
+            check_answer(engine.saver, thread_id)
             return Follow(thread_id, engine.read(_answered, thread_id, engine, begin, how))
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.run(begin, thread_id, how)
