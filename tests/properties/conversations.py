@@ -50,7 +50,10 @@ class Thread(Session):
         turns: The turns of `hold`.
         passed: What each call was given beside its input, and its trace.
         error: What the last call failed with, if it did.
+        is_answered: Whether its questions may be answered while it runs.
     """
+
+    is_answered = False
 
     def __init__(self, case: Case, drive: Drive, path: Place | None = None) -> None:
         super().__init__(None, drive, path)
@@ -98,7 +101,8 @@ class Thread(Session):
             self.follow(method, *args, hear=self.hear, **options)
         except EXPECTED as error:
             self.error = error
-        passed.check(self.case.tree, cut=options.get("left") is not None)
+        cut = options.get("left") is not None
+        passed.check(self.case.tree, cut=cut, is_answered=self.is_answered)
         return self.heard[begin:]
 
     def hear(self, event: ag.AgentEvent) -> None:

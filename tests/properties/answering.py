@@ -1,0 +1,86 @@
+"""Threads whose questions are answered while they run, some events after they were heard."""
+
+import asyncio
+import threading
+from dataclasses import replace
+from typing import Any
+
+import scripts
+import specs
+from conversations import Case, Thread
+from helpers import Drive, Sync
+from helpers.databases import Place
+
+import agentgraph as ag
+
+
+class Answered(Thread):
+    """A thread whose questions are answered while it runs, some events after they were heard.
+
+    Attributes:
+        taken: The ids of the questions whose answers were taken.
+        while_running: How many of them while the run went on.
+    """
+
+    is_answered = True
+
+    def __init__(self, case: Case, drive: Drive, path: Place | None = None) -> None:
+        super().__init__(case, drive, path)
+        self.taken: set[str] = set()
+        self.while_running = 0
+        self._due: list[tuple[int, ag.Interrupt]] = []
+        self._threads: list[threading.Thread] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def hear(self, event: ag.AgentEvent) -> None:
+        super().hear(event)
+        if event.action and (asked := event.action.interrupted) and self.choices.random() < 0.7:
+            self._due.append((self.choices.choice((0, 0, 1, 2, 4)), asked))
+        for _, asked in [each for each in self._due if each[0] == 0]:
+            self._answer(asked)
+        self._due = [(left - 1, asked) for left, asked in self._due if left]
+
+    def call(self, method: str, *args: Any, **options: Any) -> list[ag.AgentEvent]:
+        events = super().call(method, *args, **options)
+        for thread in self._threads:
+            thread.join()
+        self._due, self._threads, self._tasks = [], [], set()
+        return events
+
+    def _answer(self, asked: ag.Interrupt) -> None:
+        runner = self._runner
+        assert runner is not None
+        answers = {asked.id: scripts.answer(asked.address, asked.value)}
+        if self.drive is not Sync:
+            task = asyncio.get_running_loop().create_task(self._atake(asked, answers, runner))
+            self._tasks.add(task)
+        elif self.choices.random() < 0.5:
+            self._take(asked, answers, runner)
+        else:
+            self._threads.append(threading.Thread(target=self._take, args=(asked, answers, runner)))
+            self._threads[-1].start()
+
+    def _take(self, asked: ag.Interrupt, answers: dict[str, Any], runner: ag.Runner) -> None:
+        try:
+            runner.answer(self.id, answers)
+        except ag.UnknownInterruptError:
+            return  # it is void: something failed beside it
+        self._note(asked)
+
+    async def _atake(self, asked: ag.Interrupt, answers: dict[str, Any], runner: ag.Runner) -> None:
+        try:
+            await runner.aanswer(self.id, answers)
+        except ag.UnknownInterruptError:
+            return
+        self._note(asked)
+
+    def _note(self, asked: ag.Interrupt) -> None:
+        assert asked.id not in self.taken
+        self.taken.add(asked.id)
+        self.while_running += 1
+
+
+def beside_a_person(case: Case) -> Case:
+    """Return a case whose tree runs beside a person, who is asked at once."""
+    beside = specs.Parallel("beside", (specs.Human("person", "Well?"), case.tree))
+    return replace(case, tree=beside)
