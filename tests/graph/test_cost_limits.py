@@ -3,6 +3,7 @@
 Random trees with limits of cost are in `tests/properties/test_limited_runs.py`.
 """
 
+import asyncio
 import decimal
 import gc
 import pickle
@@ -135,6 +136,38 @@ def test_async_runs_refuse_models_without_a_price_too(around: str) -> None:
         ):  # LangChain drops the coroutines of callbacks after one that raises
             warnings.simplefilter("ignore")
             gc.collect()
+
+
+@pytest.mark.parametrize("around", ["a function", "a coroutine", "a tool"])
+def test_async_runs_await_the_price_of_a_model_that_is_called_synchronously(around: str) -> None:
+    model = Named(model="cheap", responses=["Two words."] * 9)
+
+    def ask() -> str:
+        """Ask."""
+        return str(model.invoke("?").text)
+
+    async def asks(ctx: ag.Context) -> str:
+        return ask()
+
+    async def price(name: str, usage: Any) -> Decimal | None:
+        await asyncio.sleep(0)
+        return table(name, usage)
+
+    tree = {
+        "a function": ag.function_agent("w", lambda ctx: ask()),
+        "a coroutine": ag.function_agent("w", asks),
+        "a tool": named("w", "cheap", *[calls(call("ask")), "So."] * 2, tools=[ask]),
+    }[around]
+    runner = ag.Runner(tree, prices=price)
+    list(Async.run(runner, "Go.", thread_id="t"))
+    spent = runner.thread("t").spent
+    assert spent.cost == spent.tokens * CENT > 0
+    model.model = "free"
+    runner = ag.Runner(tree, prices=price, limits=ag.Limits(cost=1))
+    _, error = failing(Async.run(runner, "Go.", thread_id="t"), ag.AgentGraphError)
+    assert str(error).startswith("w: the model 'free' has no price")
+    assert runner.thread("t").spent.cost is None  # LangChain had made the call
+    assert len(model.inputs) == 2
 
 
 PRICES: dict[str, tuple[Any, str]] = {

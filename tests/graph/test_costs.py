@@ -1,5 +1,6 @@
 """The cost of turns: `Runner(prices=)` and `Spent.cost`; the limits are in `test_cost_limits.py`."""
 
+import asyncio
 import decimal
 from collections.abc import Callable
 from decimal import Decimal
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Drive, asks, chat, counted, failing, gives, retrying, says, scripted
+from helpers import Async, Drive, asks, chat, counted, failing, gives, retrying, says, scripted
 from helpers.costs import CENT, Named, costs, named, per_token, ran, table
 from langchain.agents.middleware import AgentMiddleware, before_model
 from langchain_core.caches import InMemoryCache
@@ -190,6 +191,37 @@ def test_without_a_price_or_a_usage_the_cost_is_not_known(drive: Drive) -> None:
     tree = ag.sequential("s", [named("a", "cheap", "1"), chat("b", "2")])
     spent = ran(drive, ag.Runner(tree, prices=per_token))
     assert costs(spent) == {"": None, "a": Decimal("0.02"), "b": None}
+
+
+def test_a_reply_whose_price_was_not_awaited_has_an_unknown_cost() -> None:
+    model, ended = Named(model="cheap", responses=["One."]), list[str]()
+
+    async def ask(ctx: ag.Context) -> str:
+        return str((await model.ainvoke("?")).text)
+
+    async def slow(name: str, usage: Any) -> Decimal:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(name)
+        return CENT
+
+    runner = ag.Runner(ag.function_agent("w", ask), prices=slow, limits=ag.Limits(seconds=0.2))
+    _, error = failing(Async.run(runner, "Go.", thread_id="t"), ag.LimitError)
+    assert error.limit == "seconds"  # type: ignore[attr-defined]
+    assert costs(runner.thread("t").spent) == {"": None, "w": None}
+    assert ended == ["cheap"]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_a_reply_whose_price_was_interrupted_has_an_unknown_cost(kind: Any) -> None:
+    def ends(model: str, usage: Any) -> Decimal:
+        raise kind
+
+    runner = ag.Runner(counted("w", "One."), prices=ends)
+    with pytest.raises(kind):
+        list(runner.run("Go.", thread_id="t"))
+    assert costs(runner.thread("t").spent) == {"": None, "w": None}
 
 
 def test_turns_are_added_and_one_of_unknown_cost_makes_the_sum_unknown() -> None:

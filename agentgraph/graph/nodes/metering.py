@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.runnables import RunnableConfig
@@ -46,12 +47,28 @@ _TOLERANCE = 0.001
 """In seconds: a timer may be early by less."""
 
 
+class PriceQuestion(NamedTuple):
+    """A question for `prices=`.
+
+    Attributes:
+        model: The name of the model.
+        is_reply: Whether it is about a reply, or about a call before it is made.
+        awaitable: The answer to come, in async runs.
+    """
+
+    model: str
+    is_reply: bool
+    awaitable: object = None
+
+
 class Meter:
     """Counts what one activation spends.
 
     Attributes:
         ledger: The spending of the turn.
         address: The address of the activation.
+        open_prices: The questions that are not answered yet, by LangChain's id of the call. It lets a
+            callback end after the code that called the model was cancelled.
         raised: The error that rejected more spending; it leaves the activation, whatever the code in
             it catches.
     """
@@ -83,6 +100,7 @@ class Meter:
         self._clocks: tuple[str, ...] = ()
         self._began = 0.0
         self._before_step: dict[str, float] = {}
+        self.open_prices: dict[UUID, PriceQuestion] = {}
         self.raised: BaseException | None = None
 
     async def read(self) -> None:
@@ -216,20 +234,28 @@ class Meter:
 
     def saved(self) -> Counts:
         """Return the spending to save with the position: the turn's for the root, else the lane's."""
-        self.rest()
+        self._close()
         if not self._node_context.is_inner:
             return self.ledger.saved()
         return added(self._before, self._own)
 
     async def lose(self) -> None:
         """Save the spending of the activation next to its step, which failed or paused."""
-        self.rest()
+        self._close()
         saver, spent, now = saver_of(self._config), self._own, self.ledger.seconds()
         for name, seconds in self._before_step.items():  # what no lane in the step counts
             spent = added(spent, {name: {"seconds": now[name] - seconds}})
         if saver is not None and (spent or self._begun):
             loss = Loss(spent=spent, begun=self._begun)
             await save_loss(saver, step_config(self._config), loss)
+
+    def _close(self) -> None:
+        """Stop the clock; the price of a reply that is not known yet stays unknown."""
+        self.rest()
+        for run_id in [*self.open_prices]:
+            question = self.open_prices.pop(run_id, None)
+            if question is not None and question.is_reply:
+                self.spend_cost(None)
 
     def _note(self, measure: str, amount: Amount) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
@@ -25,7 +25,7 @@ from agentgraph.agents.costs import is_free, price_fault, reported
 from agentgraph.agents.functions import discard, is_awaitable
 from agentgraph.graph.failures import is_fatal
 from agentgraph.graph.nodes.asking import awaited
-from agentgraph.graph.nodes.metering import Meter
+from agentgraph.graph.nodes.metering import Meter, PriceQuestion
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.safe_repr import shown, shown_error
 
@@ -88,29 +88,12 @@ class ModelCalls(_Observer):
             self.meter.spend_decision(getattr(outputs, "usage", None))
 
 
-class _Question(NamedTuple):
-    """A question for `prices=`.
-
-    Attributes:
-        model: The name of the model.
-        is_reply: Whether it is about a reply, or about a call before it is made.
-    """
-
-    model: str
-    is_reply: bool
-
-
 class Prices(ModelCalls):
-    """Counts, and asks for the price of each reply; before a limit of cost also if the model has one.
-
-    Attributes:
-        open: The questions whose answers async runs await, with these, by LangChain's id of the call.
-    """
+    """Counts, and asks for the price of each reply, and under a limit of cost before the first call."""
 
     def __init__(self, meter: Meter) -> None:
         super().__init__(meter)
         self._models: dict[UUID, str] = {}
-        self.open: dict[UUID, tuple[_Question, object]] = {}
 
     def on_chat_model_start(  # type: ignore[override]
         self, serialized: object, *_: object, run_id: UUID, metadata: object = None, **__: object
@@ -123,7 +106,7 @@ class Prices(ModelCalls):
         if self.meter.cost_limit is None:
             return
         if model not in self.meter.ledger.unbounded:
-            self._ask(run_id, _Question(model, is_reply=False), _NO_TOKENS)
+            self._ask(run_id, PriceQuestion(model, is_reply=False), _NO_TOKENS)
         else:
             self._check(model, is_made=False)
 
@@ -147,14 +130,14 @@ class Prices(ModelCalls):
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Forget a call that has no reply."""
         self._models.pop(run_id, None)
-        if (found := self.open.pop(run_id, None)) is not None:
-            discard(found[1])
+        if (question := self.meter.open_prices.pop(run_id, None)) is not None:
+            discard(question.awaitable)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Forget a call that has no decision."""
         self.on_llm_error(error, run_id=run_id)
 
-    def settle(self, question: _Question, price: object, *, is_made: bool) -> None:
+    def settle(self, question: PriceQuestion, price: object, *, is_made: bool) -> None:
         """Take the answer of `prices=`.
 
         Args:
@@ -165,7 +148,7 @@ class Prices(ModelCalls):
         Raises:
             AgentGraphError: The answer is not a price, or a limit of cost does not bound the model.
         """
-        model, is_reply = question
+        model, is_reply = question.model, question.is_reply
         if (fault := price_fault(price)) is not None:
             text = f"returned {shown(price)} for the model {model!r}; {fault}"
             raise self.failed(question, text, is_made=is_made)
@@ -176,21 +159,22 @@ class Prices(ModelCalls):
         if not is_reply:
             self._check(model, is_made=is_made)
 
-    def failed(self, question: _Question, text: str, *, is_made: bool) -> Exception:
+    def failed(self, question: PriceQuestion, text: str, *, is_made: bool) -> Exception:
         """Return the error of `prices=`, which nothing in the tree handles."""
-        self._give_up(question, is_made=is_made)
+        self.give_up(question, is_made=is_made)
         return self.meter.refuse(f"prices={shown(self.meter.ledger.prices)} {text}")
 
-    def failed_with(self, question: _Question, error: Exception, *, is_made: bool) -> Exception:
+    def failed_with(self, question: PriceQuestion, error: Exception, *, is_made: bool) -> Exception:
         """Return the error for an exception of `prices=`."""
         if is_fatal(error) or isinstance(error, GraphBubbleUp):  # it cannot be awaited, or was stopped
-            self._give_up(question, is_made=is_made)
+            self.give_up(question, is_made=is_made)
             self.meter.raised = error
             return error
         text = f"failed for the model {question.model!r}: {shown_error(error)}; fix it and resume"
         return self.failed(question, text, is_made=is_made)
 
-    def _give_up(self, question: _Question, *, is_made: bool) -> None:
+    def give_up(self, question: PriceQuestion, *, is_made: bool) -> None:
+        """Count a reply without a price, or take back a call that is not made."""
         if question.is_reply:
             self.meter.spend_cost(None)
         elif not is_made:
@@ -212,19 +196,22 @@ class Prices(ModelCalls):
             self.meter.spend_cost(None)
             self.meter.ledger.unbounded[model] = _NO_REPORT
         else:
-            self._ask(run_id, _Question(model, is_reply=True), usage)
+            self._ask(run_id, PriceQuestion(model, is_reply=True), usage)
 
-    def _ask(self, run_id: UUID, question: _Question, usage: UsageMetadata) -> None:
+    def _ask(self, run_id: UUID, question: PriceQuestion, usage: UsageMetadata) -> None:
         ledger = self.meter.ledger
         assert ledger.prices is not None
         try:
             price = ledger.prices(question.model, _own(usage))
             if ledger.is_async and is_awaitable(price):
-                self.open[run_id] = question, price
+                self.meter.open_prices[run_id] = question._replace(awaitable=price)
                 return
             price = run_calls(awaited(self.meter.address, "prices", ledger.prices, price))
         except Exception as error:
             raise self.failed_with(question, error, is_made=False) from error
+        except BaseException:
+            self.give_up(question, is_made=False)
+            raise
         self.settle(question, price, is_made=False)
 
     def _check(self, model: str, *, is_made: bool) -> None:
@@ -268,16 +255,24 @@ class AsyncPrices(_Observer):
         await self._settle(run_id)
 
     async def _settle(self, run_id: UUID) -> None:
-        if (found := self._prices.open.pop(run_id, None)) is None:
+        opened = self.meter.open_prices
+        if (question := opened.get(run_id)) is None:
             return
-        question, awaitable = found
         address, fn = self.meter.address, self.meter.ledger.prices
         is_made = _running_loop() is not self._loop
         try:
-            price = await arun_calls(awaited(address, "prices", fn, awaitable))
-        except Exception as error:
-            raise self._prices.failed_with(question, error, is_made=is_made) from error
-        self._prices.settle(question, price, is_made=is_made)
+            price = await arun_calls(awaited(address, "prices", fn, question.awaitable))
+        except BaseException as error:
+            is_open = opened.pop(run_id, None) is not None
+            if isinstance(error, Exception):
+                if not is_open:  # the activation has ended: its code was cancelled
+                    return
+                raise self._prices.failed_with(question, error, is_made=is_made) from error
+            if is_open:
+                self._prices.give_up(question, is_made=is_made)
+            raise
+        if opened.pop(run_id, None) is not None:
+            self._prices.settle(question, price, is_made=is_made)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
