@@ -210,6 +210,7 @@ def test_a_value_that_nothing_reads_is_found() -> None:
             chat("a", output_key="one"), chat("b", output_key="two"), chat("c")
         ),  # nothing reads values
         seq(WRITER, READER, function("f", lambda ctx: ag.SetValues(note=1))),
+        seq(WRITER, READER, ag.human("h", "Well?", output_key="note"), chat("e")),
         seq(WRITER, READER, function("n", lambda ctx: ag.SetValues(_note=1)), chat("e")),
         seq(
             WRITER,

@@ -110,10 +110,10 @@ class ValueFindings:
     def _results(self, place: Place) -> frozenset[str]:
         """Return the values of a place that are results, which callers read.
 
-        Those are all values of an agent with which the run, or a call, ends, and the outputs of the
-        last agents that write any.
+        Those are the answers of people, all values of an agent with which the run, or a call, ends, and
+        the outputs of the last agents that write any.
         """
-        if place in self._ending:
+        if place.kind.asks or place in self._ending:
             return self.accesses.writes(place)
         is_last = any(each in self._last for each in place.around)
         outputs = [getattr(place.agent, option, None) for option in ("output_key", "errors_key")]
