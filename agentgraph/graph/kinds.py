@@ -85,7 +85,7 @@ def _function(
         at_once=AT_ONCE if lanes else 0,
     )
     if capabilities.ask:
-        yield LaneNode(QuestionNode(context), None, [place.node])
+        yield LaneNode(QuestionNode(context, node.retry), None, [place.node])
 
 
 def _graph(

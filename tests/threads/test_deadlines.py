@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import Async, Session, Sync, says, scripted
+from langgraph.types import RetryPolicy
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -131,9 +132,10 @@ def test_without_a_default_the_agent_fails_and_a_resume_asks_again(session: Sess
     again = session.pending()
     assert len(again) == len(questions)
     assert not {*ids(again)} & {*ids(questions)}
-    assert all((each.deadline or 0) > time.time() for each in again)
-    drives(session, "resume", "t", {each.id: "yes" for each in again})
-    assert session.thread().status == "done"
+    assert all((new.deadline or 0) > (each.deadline or 0) for new in again for each in questions)
+    if name not in ("function", "nested"):  # the short timeout of an `Ask` is saved with it
+        drives(session, "resume", "t", {each.id: "yes" for each in again})
+        assert session.thread().status == "done"
     assert [each.kind for each in session.events()].count("error") >= len(questions)
 
 
@@ -261,19 +263,15 @@ def test_a_timeout_is_a_failure_of_the_agent_that_asked(
     assert session.thread().status == "done"
 
 
-@pytest.mark.by_turns("session")
-def test_a_retry_asks_again_in_the_same_run(session: Session) -> None:
-    from langgraph.types import RetryPolicy
-
+def test_a_retry_asks_again_in_the_same_run_and_fails_once() -> None:
     policy = RetryPolicy(initial_interval=0.01, jitter=False, max_attempts=2)
-    (question,) = asked(session, ag.sequential("s", [press(retry=policy)]))
-    session.tree = ag.sequential("s", [press(retry=policy, timeout=LONG)])
-    drives(session, "resume", "t")
-    (again,) = session.pending()
+    runner = ag.Runner(ag.sequential("s", [press(retry=policy, timeout=1)]))
+    (question,) = runner.invoke("Go.", thread_id="t").pending
+    until_passed([question])
+    (again,) = runner.invoke(thread_id="t").pending
     assert again.id != question.id
-    drives(session, "resume", "t")  # the failure counts once
-    assert [each.id for each in session.pending()] == [again.id]
-    assert drives(session, "resume", "t", "Monday")[-1].text == "So Monday."
+    assert [each.id for each in runner.invoke(thread_id="t").pending] == [again.id]
+    assert runner.invoke(thread_id="t", answers="Monday").text == "So Monday."
 
 
 def test_an_answer_with_the_form_of_a_default_is_rejected() -> None:

@@ -43,6 +43,7 @@ class LeafNode(Runnable[LaneState, Update]):
 
     Attributes:
         policies: LangGraph's policies for the node.
+        retry: Its retry policies, as given.
         runs_trees: Whether the node runs a graph that may itself be a compiled tree.
         runs_lanes: Whether the node runs lanes.
     """
@@ -60,6 +61,7 @@ class LeafNode(Runnable[LaneState, Update]):
         )
         self._timeout = TimeoutPolicy.coerce(timeout)
         self.policies: dict[str, Any] = {}
+        self.retry = retry
         self._retries = retries_of(retry, self.name) if retry else None
         if self._retries is not None:
             self.policies["retry_policy"] = self._retries.policies
@@ -214,8 +216,8 @@ class HumanNode(LeafNode):
 class QuestionNode(LeafNode):
     """Asks the question of a function agent, and passes the answer back to it."""
 
-    def __init__(self, node_context: NodeContext) -> None:
-        super().__init__(node_context, retry=node_context.place.policy("retry"))
+    def __init__(self, node_context: NodeContext, retry: Retry) -> None:
+        super().__init__(node_context, retry=retry)
         self.name = node_context.place.nodes.question
 
     def run(self, activation: Activation) -> None:
