@@ -136,8 +136,13 @@ class NamedAnswers(NamedTuple):
     by_id: Mapping[str, object]
 
 
-async def named_answers(saver: ThreadSaver, answers: object) -> NamedAnswers:
+async def named_answers(saver: ThreadSaver, answers: object, at: float | None = None) -> NamedAnswers:
     """Check answers that are to be stored; there must be one.
+
+    Args:
+        saver: The thread.
+        answers: The answers.
+        at: When they were saved as a request, in seconds since 1970; None if they were not.
 
     Raises:
         UnknownThreadError: There is no such thread.
@@ -145,7 +150,7 @@ async def named_answers(saver: ThreadSaver, answers: object) -> NamedAnswers:
         InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
     """
     head = await open_thread(saver)
-    waiting, named, _ = await checked_answers(saver, head, answers)
+    waiting, named, _ = await checked_answers(saver, head, answers, at)
     if not named or waiting.origin is None:
         there = ", ".join(f"{q.address} ({q.id})" for q in waiting.questions) or "none"
         raise UnknownInterruptError(
@@ -155,13 +160,16 @@ async def named_answers(saver: ThreadSaver, answers: object) -> NamedAnswers:
     return NamedAnswers(head, waiting, waiting.origin, named)
 
 
-async def checked_answers(saver: ThreadSaver, saved: Saved, answers: object) -> CheckedAnswers:
+async def checked_answers(
+    saver: ThreadSaver, saved: Saved, answers: object, at: float | None = None
+) -> CheckedAnswers:
     """Return the questions of a thread, and answers to those that wait.
 
     Args:
         saver: The thread.
         saved: Its latest checkpoint.
         answers: The answers.
+        at: When they were saved, as in `named_answers`.
 
     Raises:
         UnknownInterruptError: An answer to a question that is not pending, that is asked again, or
@@ -173,7 +181,7 @@ async def checked_answers(saver: ThreadSaver, saved: Saved, answers: object) -> 
         given = answers_by_id(saver, waiting.questions, answers)
     except UnknownInterruptError as error:
         raise await too_late(saver, waiting, answers) or error from None
-    late = substitutes(saver.thread_id, overdue(waiting), given)
+    late = substitutes(saver.thread_id, overdue(waiting, at), given)
     is_bare = waiting.answered == "bare" and all(map(may_be_bare, given.values()))
     if given and not is_bare and waiting.answered in ("bare", "anew"):
         raise _edited_error(saver.thread_id, waiting.questions)  # LangGraph would misread them

@@ -9,7 +9,7 @@ overwrites the others. In a process a table holds the locks. A saver whose datab
 import asyncio
 import os
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from concurrent.futures import Executor, Future
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -19,7 +19,7 @@ from langgraph.runtime import RunControl
 from agentgraph.errors import ThreadBusyError
 from agentgraph.graph.outside import is_collecting, is_within
 from agentgraph.graph.strict_serializer import ORIGINAL
-from agentgraph.graph.sync_async import running_loop
+from agentgraph.graph.sync_async import Call, Calls, T, running_loop
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.safe_repr import shown
 
@@ -194,6 +194,31 @@ class ThreadLock:
         if self.closing is None or is_within(self.closing):
             return False
         return waits_on_loop or self.loop is None or self.loop is not running_loop()
+
+
+async def holding(saver: object, ids: Iterable[str], act: Calls[T]) -> T:
+    """Return the result of a coroutine that runs while locks of a saver are held.
+
+    Args:
+        saver: The saver.
+        ids: The threads, or other names.
+        act: The coroutine.
+
+    Raises:
+        ThreadBusyError: Another run or call holds one of them.
+    """
+    locks = [ThreadLock(saver, each) for each in ids]
+    try:
+        for lock in locks:
+            await Call(lock.acquire, lock.aacquire)
+        result = await act
+        for lock in locks:
+            await Call(lock.release, lock.arelease)
+        return result
+    finally:
+        act.close()
+        for lock in locks:
+            lock.release()
 
 
 def holder_of(saver: object, thread_id: str) -> object:

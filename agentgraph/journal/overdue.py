@@ -46,12 +46,16 @@ class Overdue(NamedTuple):
         )
 
 
-def overdue(waiting: PendingQuestions) -> dict[str, Overdue]:
-    """Return the questions without answers whose deadlines have passed now, by id.
+def overdue(waiting: PendingQuestions, at: float | None = None) -> dict[str, Overdue]:
+    """Return the questions without answers whose deadlines have passed, by id.
 
     None where they are asked again.
+
+    Args:
+        waiting: The questions that wait.
+        at: The time, in seconds since 1970; None for now.
     """
-    time, answered = seconds(now()), waiting.stored
+    time, answered = seconds(now()) if at is None else at, waiting.stored
     found: dict[str, Overdue] = {}
     for key, question in waiting.asked.items():
         asker = asker_of(question.schema)

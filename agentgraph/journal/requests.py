@@ -1,4 +1,4 @@
-"""Requests to a run: that it stops, or that it reads a message; saved with its thread.
+"""Requests to a run: that it stops, reads a message or takes answers; saved with its thread.
 
 Each request is a separate checkpoint, in a namespace of the thread that no graph has. So a caller that
 makes one reads nothing first, requests of several processes never overwrite each other, and any saver
@@ -8,7 +8,7 @@ Whether the messages of a request were read is known from the history: they have
 run has ended, the requests that it has read are marked, so that later runs need not look.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
@@ -39,10 +39,11 @@ class Request(NamedTuple):
 
     Attributes:
         id: Its id; ids grow with time.
-        kind: "stop"; "steer", whose messages are for the active run; or "queue", whose messages are for
-            the next turn.
+        kind: "stop"; "steer", whose messages are for the active run; "queue", whose messages are for
+            the next turn; or "answer".
         reason: Why the run is to stop.
         messages: The messages, with their ids.
+        answers: The answers to questions, by the ids of these.
         time: When it was made, in seconds since 1970.
         is_read: Whether it is marked as read.
         saved: Its checkpoint.
@@ -52,6 +53,7 @@ class Request(NamedTuple):
     kind: RequestKind
     reason: str
     messages: Sequence[BaseMessage]
+    answers: Mapping[str, object]
     time: float
     is_read: bool
     saved: Saved
@@ -72,10 +74,13 @@ async def put_request(
     *,
     reason: str = "",
     messages: Sequence[BaseMessage] = (),
+    answers: Mapping[str, object] | None = None,
     request_id: str = "",
 ) -> Request:
     """Save a request, and return it."""
     data = RequestData(kind=kind, reason=reason, messages=[*messages])
+    if answers is not None:
+        data["answers"] = {**answers}
     return _request(await saver.put_record(_SOURCE, request_id or new_id(), {**data}))
 
 
@@ -134,6 +139,7 @@ def _request(saved: Saved) -> Request:
         values["kind"],
         values["reason"],
         values["messages"],
+        values.get("answers", {}),
         saved.time,
         any(channel == _READ for _, channel, _ in saved.pending_writes or ()),
         saved,

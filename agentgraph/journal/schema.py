@@ -27,7 +27,7 @@ each position.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.messages import BaseMessage
 from langgraph.types import Interrupt
@@ -190,17 +190,19 @@ class SavedQuestions(TypedDict):
     """The ids, as notes have them."""
 
 
-RequestKind = Literal["stop", "steer", "queue"]
+RequestKind = Literal["stop", "steer", "queue", "answer"]
 
 
 class RequestData(TypedDict):
     """A request to a run: the state of a checkpoint in the namespace of the requests."""
 
     kind: RequestKind
-    """stop"; "steer", whose messages are for the active run; or "queue", for the next turn."""
+    """"stop"; "steer", with messages for the active run; "queue", for the next turn; or "answer"."""
     reason: str
     """Why the run is to stop."""
     messages: list[BaseMessage]
+    answers: NotRequired[dict[str, Any]]
+    """The answers, by the ids of their questions."""
 
 
 class TurnData(TypedDict):

@@ -19,11 +19,11 @@ from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.nodes.spending import LIMITS, Counts
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.outside import await_outside, call_outside
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
 from agentgraph.journal.answers import Resumption, names_of, resumption
 from agentgraph.journal.continuation import Continuation, continuation
-from agentgraph.journal.locks import ThreadLock
+from agentgraph.journal.locks import ThreadLock, holding
 from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.savers.known import Fitness
@@ -38,6 +38,7 @@ from agentgraph.threads.begin import Advance, Begin, NewTurn, Resume
 from agentgraph.threads.config import check_config, context_as, merged
 from agentgraph.threads.live.active_run import ActiveRun
 from agentgraph.threads.live.following import AsyncFollow, Follow, Following, check_follow, followed
+from agentgraph.threads.live.run_answers import keep_requested
 from agentgraph.threads.live.watcher import start_watching, watch
 from agentgraph.threads.next_begin import check_new, next_begin
 from agentgraph.threads.rewinds.kept_states import put_missing_states
@@ -181,6 +182,7 @@ class Engine:
         if engine is not self:
             return await engine._execution(thread, begin, how, active_run, mode)
         if isinstance(begin, Advance):
+            await checked_read(keep_requested, thread)
             needed = await checked_read(next_begin, thread, begin)
             if needed is None:
                 return Execution(thread, self._guarded(thread), how.on_part, active_run)
@@ -342,17 +344,7 @@ class Engine:
     async def locked(self, thread: ThreadSaver, reads: Callable[..., Calls[T]], *others: str) -> T:
         """Read or write a thread while no run can use it, or the others, which `reads` takes too."""
         ids = dict.fromkeys(map(checked_id, (thread.thread_id, *others)))
-        locks = [ThreadLock(self.saver, each) for each in ids]
-        try:
-            for lock in locks:
-                await Call(lock.acquire, lock.aacquire)
-            result = await reads(thread, *others)
-            for lock in locks:
-                await Call(lock.release, lock.arelease)
-            return result
-        finally:
-            for lock in locks:
-                lock.release()
+        return await holding(self.saver, ids, reads(thread, *others))
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""

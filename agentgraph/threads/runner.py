@@ -969,9 +969,10 @@ class Runner(metaclass=HintsNames):
         >>> runner.invoke(thread_id="monday").text
         'yes'
 
-        While a run is active in this process, the branch that asked continues in it, and others are not
-        disturbed; also where the loop that reads the events answers. The method returns when the answer
-        is saved. A question outside all branches ends the run, so its answer is for the next one.
+        While a run is active, also in another process, the branch that asked continues in it, and
+        others are not disturbed. The loop that reads the events may answer, too. The method returns
+        when the answer is saved. A question outside all branches ends the run, so its answer is for the
+        next one.
 
         At rest the answers leave `pending`, and are stored until the next `resume` or `advance`
         continues the thread. They may be passed one after the other. Of two answers to a question the
@@ -988,12 +989,12 @@ class Runner(metaclass=HintsNames):
             UnknownInterruptError: An answer names a question that is not pending, or there is none.
             InvalidAnswerError: An answer does not fit its question's schema, or cannot be saved.
             TreeChangedError: The thread was run by a tree of another shape.
-            ThreadBusyError: A run of another process is active on the thread, or has not begun.
+            ThreadBusyError: A run on the thread has not begun.
             AgentGraphError: The saver supports async calls only; or the active run needs the event loop
                 that this call would block.
         """
         check_answer(self.saver, thread_id)
-        self.engine.read(answer, thread_id, self.engine, answers)
+        self.engine.read(answer, thread_id, answers)
 
     def to_sse(self, events: Run | Follow, *, retry: float = RETRY) -> Iterator[str]:
         r"""Yield the events of a run or of `follow` as server-sent events, for a web handler.
@@ -1450,7 +1451,7 @@ class Runner(metaclass=HintsNames):
 
     async def aanswer(self, thread_id: str, answers: object) -> None:
         """Answer questions of a thread, as `answer` does."""
-        await self.engine.aread(answer, thread_id, self.engine, answers)
+        await self.engine.aread(answer, thread_id, answers)
 
 
 def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | str]) -> Saver:

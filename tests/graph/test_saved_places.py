@@ -56,6 +56,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "Question": "value response_schema",
         "QuestionRecord": "schemas",
         "GivenAnswer": "answer",
+        "RequestData": "answers",
     },
     RUNS: {"CallResult": "data request text", "Position": "calls request", "UnendedCall": "request"},
     MIDDLEWARE: {

@@ -30,7 +30,7 @@ from agentgraph.journal.requests import (
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.feed import Feed
-from agentgraph.threads.live.run_answers import take_overdue
+from agentgraph.threads.live.run_answers import keep_requested, take_overdue, take_request
 
 
 def active_run_on(saver: Saver, thread_id: str) -> "ActiveRun | None":
@@ -151,6 +151,9 @@ class ActiveRun:
         """
         self.feed.base = now()
         listed = await requests(thread)
+        if any(each.kind == "answer" for each in listed):
+            await keep_requested(thread)
+            listed = await requests(thread)
         every = [each for each in listed if self._requests.setdefault(each.id, each) is each]
         self.thread = thread  # from now on others look
         if not every and own is None:  # what was sent since it is locked may have been taken already
@@ -173,11 +176,15 @@ class ActiveRun:
         """Take what other processes have requested since the last look, and look at the clock."""
         if self.thread is None:
             return
-        if self.desk.overdue(time.time()):
-            await take_overdue(self.desk, self.thread)
         newest = await newest_request(self.thread)
         if newest is not None and newest not in self._requests:
-            self.take(await requests(self.thread))
+            every = await requests(self.thread)
+            self.take(every)
+            for each in every:
+                if each.kind == "answer" and await take_request(self.desk, self.thread, each):
+                    self._requests[each.id] = each
+        if self.desk.overdue(time.time()):  # after answers that were saved in time
+            await take_overdue(self.desk, self.thread)
 
     def start_polling(self) -> None:
         """Look in a task of the event loop, unless a look is active there or the run has ended."""
@@ -198,7 +205,7 @@ class ActiveRun:
     def take(self, every: Iterable[Request]) -> None:
         """Take requests that were made since it began; those that it has change nothing."""
         for each in every:
-            if self._requests.setdefault(each.id, each) is not each:
+            if each.kind == "answer" or self._requests.setdefault(each.id, each) is not each:
                 continue
             if each.kind == "stop":
                 self.stop(each.reason)
@@ -210,6 +217,10 @@ class ActiveRun:
         ended = self.desk.close()
         if not ended.done():
             await Call(partial(wait, [ended], _SAVE_SECONDS), partial(_awaited, ended))
+        if self.thread is not None and self.desk.unanswered():
+            newest = await newest_request(self.thread)
+            if newest is not None and newest not in self._requests:
+                await keep_requested(self.thread)
 
     async def mark_requests(self, thread: ThreadSaver) -> None:
         """Mark the requests that were read, at its end: stops, and messages that are in the history."""

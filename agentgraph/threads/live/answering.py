@@ -1,29 +1,42 @@
 """Answers the questions of a thread, in this process or in another one that has its saver.
 
-On a thread at rest the answers are stored, and the next run takes them (`journal/kept_answers.py`).
+A run of this process takes the answers at once (`run_answers.py`). For one of another process they are
+saved as a request, which that process takes. On a thread at rest they are stored, and the next run
+takes them (`journal/kept_answers.py`). So that each question is answered once, one call at a time
+answers a thread.
 """
 
 import asyncio
 import time
-from functools import partial
 
 from agentgraph.errors import ThreadBusyError
 from agentgraph.graph.sync_async import Call
 from agentgraph.journal.answers import named_answers
 from agentgraph.journal.kept_answers import keep_answers
+from agentgraph.journal.locks import holding
+from agentgraph.journal.requests import Request, put_request
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at
-from agentgraph.threads.engine import Engine
 from agentgraph.threads.live.active_run import active_run_on
-from agentgraph.threads.live.run_answers import answer_run
+from agentgraph.threads.live.run_answers import (
+    answer_run,
+    check_open,
+    keep_requested,
+    requested_answers,
+)
+from agentgraph.threads.live.watcher import is_shared
 
 _SECONDS = 0.02
 """Seconds between two attempts to lock a thread that another short call holds."""
 _ATTEMPTS = 100
 """Maximum number of these attempts."""
+_WAIT = 1.0
+"""Maximum seconds to wait until a run of another process has taken the answers, which are saved."""
+_LOCK = "agentgraph-answer-"
+"""The beginning of the name under which the caller holds a lock."""
 
 
-async def answer(saver: ThreadSaver, engine: Engine, answers: object) -> None:
+async def answer(saver: ThreadSaver, answers: object) -> None:
     """Answer questions of a thread.
 
     Raises:
@@ -31,23 +44,58 @@ async def answer(saver: ThreadSaver, engine: Engine, answers: object) -> None:
         UnknownInterruptError: An answer to a question that is not pending, or no answer at all.
         InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
         TreeChangedError: The thread was run by a tree of another shape.
-        ThreadBusyError: A run is active on the thread.
+        ThreadBusyError: A run on the thread has not begun.
     """
+    request: Request | None = None
     for attempt in range(_ATTEMPTS):
-        run = active_run_on(saver.saver, saver.thread_id)
-        if run is not None and await answer_run(run.desk, saver, answers):
-            return
         try:
-            await engine.locked(saver, partial(_keep, answers=answers))
-            return
-        except ThreadBusyError:  # by a run, or by another call, which does not take long
+            if request is None:
+                alone = [f"{_LOCK}{saver.thread_id}"]
+                request = await holding(saver.saver, alone, _given(saver, answers))
+            if request is None or await _is_taken(saver, request):
+                return
+        except ThreadBusyError:  # by a run that begins, or by another call, which does not take long
             if attempt == _ATTEMPTS - 1:
                 raise
-            await Call(time.sleep, asyncio.sleep, (_SECONDS,))
+        if request is not None and attempt * _SECONDS > _WAIT:
+            return
+        await Call(time.sleep, asyncio.sleep, (_SECONDS,))
+
+
+async def _given(saver: ThreadSaver, answers: object) -> Request | None:
+    """Have answers taken or stored; return the request for a run of another process, if one is active.
+
+    Nobody else answers the thread meanwhile.
+    """
+    taken = {key for each in await _requested(saver) for key in each.answers}
+    run = active_run_on(saver.saver, saver.thread_id)
+    if run is not None and await answer_run(run.desk, saver, answers, taken):
+        return None
+    if run is None and is_shared(saver.saver) and await saver.is_running():
+        named = await named_answers(saver, answers)
+        check_open(saver, named, taken)
+        return await put_request(saver, "answer", answers=named.by_id)
+    await holding(saver.saver, [saver.thread_id], _keep(saver, answers))
+    return None
+
+
+async def _requested(saver: ThreadSaver) -> list[Request]:
+    return await requested_answers(saver) if is_shared(saver.saver) else []
+
+
+async def _is_taken(saver: ThreadSaver, request: Request) -> bool:
+    """Return whether a run has taken a request; if that has ended, its answers are stored."""
+    if request.id not in [each.id for each in await requested_answers(saver)]:
+        return True
+    if await saver.is_running():
+        return False
+    await holding(saver.saver, [saver.thread_id], keep_requested(saver))
+    return True
 
 
 async def _keep(saver: ThreadSaver, answers: object) -> None:
     """Store answers to questions of a thread at rest, which is locked."""
+    await keep_requested(saver)
     named = await named_answers(saver, answers)
     asks = any(each.id not in named.by_id for each in named.waiting.questions)
     status = status_at(named.head, asks=asks, is_running=False)

@@ -257,7 +257,7 @@ async def _answered(saver: ThreadSaver, engine: Engine, begin: Resume, how: RunO
     if begin.values:
         raise _values_error(saver, "leave them out, or resume when it has ended")
     after = cursor_of(await last_number(saver))
-    await answer(saver, engine, begin.answers)
+    await answer(saver, begin.answers)
     start = engine.run, engine.arun
     return _after_answers(saver, after, Call(*start, (Resume(), saver.thread_id, how)))
 

@@ -6,13 +6,15 @@ the lane that waits is woken (`graph/nodes/desk.py`). An answer that no lane wai
 pauses with its question, is kept for the next run.
 
 Where the deadline of a parked lane passes, the default, or the failure, is saved as an answer is.
+
+Answers of other processes are requests; those that no run took are stored as on a thread at rest.
 """
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from agentgraph.errors import UnknownInterruptError, UnknownThreadError
+from agentgraph.errors import InvalidAnswerError, UnknownInterruptError, UnknownThreadError
 from agentgraph.events.translation import question_note
 from agentgraph.graph.deadlines import substitute_of
 from agentgraph.graph.nodes.desk import Desk
@@ -22,6 +24,7 @@ from agentgraph.journal.changed_trees import open_thread
 from agentgraph.journal.kept_answers import keep_answers
 from agentgraph.journal.overdue import overdue
 from agentgraph.journal.pending import pending, pending_questions
+from agentgraph.journal.requests import Request, mark_read, newest_request, requests
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 
@@ -31,8 +34,21 @@ _PAUSE = 0.01
 """Seconds between two looks whether it is saved."""
 
 
-async def answer_run(desk: Desk, saver: ThreadSaver, answers: object) -> bool:
+async def answer_run(
+    desk: Desk,
+    saver: ThreadSaver,
+    answers: object,
+    taken: Collection[str] = (),
+    at: float | None = None,
+) -> bool:
     """Check and save answers to questions of a running run, and have the lanes continue that asked.
+
+    Args:
+        desk: The desk of the run.
+        saver: The thread.
+        answers: The answers.
+        taken: The questions that other processes have answered.
+        at: When they were saved as a request, in seconds since 1970; None if they were not.
 
     Returns:
         Whether the answers are saved; False if the run has ended.
@@ -42,15 +58,12 @@ async def answer_run(desk: Desk, saver: ThreadSaver, answers: object) -> bool:
         UnknownInterruptError: An answer to a question that is not pending, or no answer at all.
         InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
     """
-    named = await _named(desk, saver, answers)
+    named = await _named(desk, saver, answers, at)
+    check_open(saver, named, taken)
     if (continues := desk.claim(named.by_id)) is None:
         if desk.is_closed:
             return False
-        raise UnknownInterruptError(
-            f"thread {shown(saver.thread_id)}: a question of {', '.join(named.by_id)} has an answer "
-            "by now, or is not needed any more; nothing was saved",
-            saver.thread_id,
-        )
+        raise _answered_error(saver, named)
     await _save(desk, saver, named, continues)
     return True
 
@@ -83,8 +96,8 @@ async def _save(
     going_on = {key: answer for key, answer in named.by_id.items() if continues[key]}
     writes = named.waiting.writes(saver.tree, going_on)
     try:
-        taken = {key: question_note(named.waiting.asked[key].question) for key in writes}
-        await keep_answers(saver, named.head, named.origin, named.by_id, taken=taken)
+        notes = {key: question_note(named.waiting.asked[key].question) for key in writes}
+        await keep_answers(saver, named.head, named.origin, named.by_id, taken=notes)
         for write in writes.values():
             await saver.put_write(*write)
     except BaseException:
@@ -94,7 +107,60 @@ async def _save(
     desk.deliver(writes)
 
 
-async def _named(desk: Desk, saver: ThreadSaver, answers: object) -> NamedAnswers:
+def check_open(saver: ThreadSaver, named: NamedAnswers, taken: Collection[str]) -> None:
+    """Refuse answers to questions that other processes have answered.
+
+    Raises:
+        UnknownInterruptError: There is one.
+    """
+    if not named.by_id.keys().isdisjoint(taken):
+        raise _answered_error(saver, named)
+
+
+def _answered_error(saver: ThreadSaver, named: NamedAnswers) -> UnknownInterruptError:
+    return UnknownInterruptError(
+        f"thread {shown(saver.thread_id)}: a question of {', '.join(named.by_id)} has an answer by "
+        "now, or is not needed any more; nothing was saved",
+        saver.thread_id,
+    )
+
+
+async def take_request(desk: Desk, saver: ThreadSaver, request: Request) -> bool:
+    """Take the answers that another process has requested; return False if the run has ended.
+
+    They were checked there; those whose questions have an answer by now are dropped.
+    """
+    try:
+        if not await answer_run(desk, saver, request.answers, at=request.time):
+            return False
+    except (UnknownInterruptError, InvalidAnswerError):
+        pass
+    await mark_read(saver, [request])
+    return True
+
+
+async def keep_requested(saver: ThreadSaver) -> None:
+    """Store answers that were requested of a run which has ended; the thread is locked."""
+    for request in await requested_answers(saver):
+        try:
+            named = await named_answers(saver, request.answers, request.time)
+            await keep_answers(saver, named.head, named.origin, named.by_id)
+        except (UnknownInterruptError, InvalidAnswerError):
+            pass
+        await mark_read(saver, [request])
+
+
+async def requested_answers(saver: ThreadSaver) -> list[Request]:
+    """Return the requests with answers that no run has taken, in the order of their times.
+
+    An answer is newer than the turn that asked, so the newest record of the thread is a request then.
+    """
+    if await newest_request(saver) is None:
+        return []
+    return [each for each in await requests(saver) if each.kind == "answer"]
+
+
+async def _named(desk: Desk, saver: ThreadSaver, answers: object, at: float | None) -> NamedAnswers:
     """Return checked answers; a question whose event is emitted may not be saved yet.
 
     So a bare answer is checked when all are saved.
@@ -102,7 +168,7 @@ async def _named(desk: Desk, saver: ThreadSaver, answers: object) -> NamedAnswer
     until, is_last = time.monotonic() + _PATIENCE, False
     while True:
         try:
-            named = await named_answers(saver, answers)
+            named = await named_answers(saver, answers, at)
             ids = {each.id for each in named.waiting.questions}
             if len(ids) > 1 or is_last or desk.unanswered() <= ids:
                 return named
