@@ -320,6 +320,8 @@ def _write(file: str, text: str) -> None:
     show_default=True,
     help="The form of the warnings: lines on standard error, or a document on standard output.",
 )
+@click.option("--json", "short", flag_value="json", help="The same as --format json.")
+@click.option("--sarif", "short", flag_value="sarif", help="The same as --format sarif.")
 @click.option(
     "--input",
     "inputs",
@@ -327,7 +329,7 @@ def _write(file: str, text: str) -> None:
     multiple=True,
     help="A value that runs pass, or that callers read.",
 )
-def check(target: Target, strict: bool, form: str, inputs: tuple[str, ...]) -> None:
+def check(target: Target, strict: bool, form: str, short: str | None, inputs: tuple[str, ...]) -> None:
     """Print the faults of a tree, one per line, and warnings about likely mistakes.
 
     A warning names an agent, the mistake, the remedy, and the way through the tree on which it happens.
@@ -340,6 +342,7 @@ def check(target: Target, strict: bool, form: str, inputs: tuple[str, ...]) -> N
     except (InvalidAgentError, InvalidSkillError) as error:
         click.echo(without_controls("\n".join(error.faults)), err=True)
         sys.exit(WRONG_USE)
+    form = short or form
     texts = [*hints(cast(RootGraph, graph).tree), *(map(str, findings) if form == "text" else ())]
     for text in texts:
         click.echo(without_controls(f"warning: {text}"), err=True)

@@ -48,7 +48,8 @@ def test_findings_as_json(check) -> None:
             "text": TEXT,
         }
     ]
-    none = check("--format", "json", name="writer")
+    assert check("--json").out == ended.out
+    none = check("--json", name="writer")
     assert (none.code, json.loads(none.out)) == (0, [])
 
 
@@ -66,4 +67,4 @@ def test_findings_as_sarif(check) -> None:
     [flow] = result["codeFlows"][0]["threadFlows"]
     steps = [each["location"]["message"]["text"] for each in flow["locations"]]
     assert steps == ["report/writer", "report/critic"]
-    assert check("--format", "sarif").out == check("--format", "sarif").out
+    assert check("--sarif").out == check("--format", "sarif").out
