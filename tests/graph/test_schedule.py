@@ -1,6 +1,7 @@
 """When lanes begin, and how they end: the scheduler with plain futures."""
 
 from concurrent.futures import Future
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,12 @@ def made(head: str) -> Schedule:
     )
 
 
-def answer(desk: Desk | None, what: str, question: str) -> None:
-    assert desk is not None
+def desk_of(schedule: Schedule) -> Desk:
+    assert schedule.control.desk is not None
+    return schedule.control.desk
+
+
+def answer(desk: Desk, what: str, question: str) -> None:
     match what:
         case "claimed":
             assert desk.claim([question])
@@ -100,7 +105,7 @@ def answer(desk: Desk | None, what: str, question: str) -> None:
 def test_a_schedule(case: str) -> None:
     _, first, *changes, wanted = map(str.strip, case.split("\n"))
     head, _, start = first.partition(":")
-    schedule = made(head)
+    schedule, checks = made(head), ExitStack()
     if start:
         schedule.record({})
         assert state(schedule) == start.strip()
@@ -109,7 +114,11 @@ def test_a_schedule(case: str) -> None:
         lanes = {int(each[0]): each[2:] for each in acts.split(", ") if each[0].isdigit()}
         match acts.split():
             case ["claimed" | "answered" | "released" as what, question]:
-                answer(schedule.control.desk, what, question)
+                answer(desk_of(schedule), what, question)
+            case ["checking"]:
+                checks.enter_context(desk_of(schedule).reading())
+            case ["checked"]:
+                checks.close()
             case _:
                 schedule.record({number: ended(number, how) for number, how in lanes.items()})
         assert (acts, state(schedule)) == (acts, after)

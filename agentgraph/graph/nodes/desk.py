@@ -6,12 +6,14 @@ schedule of the lane call the task again, which continues as in a resume.
 
 Answers come from any thread, at any time: before the lane is parked, and as the run pauses. So an
 answer claims its question first. A node whose lanes all wait does not end as long as one of their
-questions is claimed. Once it has ended, the answer is kept for the next run.
+questions is claimed, or an answer is being checked. Once it has ended, the answer is kept for the next
+run.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from math import inf
 
 from langgraph.types import Interrupt
@@ -29,6 +31,7 @@ class Desk:
 
     def __init__(self, on_deadline: Callable[[], None] = lambda: None) -> None:
         self.on_deadline = on_deadline
+        self._readers = 0
         self._lock = threading.RLock()  # reentrant: a signal handler may answer
         self.open(())
         self.close()
@@ -119,13 +122,26 @@ class Desk:
             is_last: Whether the run pauses with them; else they are asked again by the lane around.
         """
         with self._lock:
-            if not (self._claimed | self._answered).isdisjoint(ids):
+            if self._readers or not (self._claimed | self._answered).isdisjoint(ids):
                 return False
             for each in ids:
                 self._wake.pop(each, None)
                 if is_last:
                     self._may_continue[each] = False
             return True
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let no lanes rest while a `with` block reads for which question an answer is."""
+        with self._lock:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers -= 1
+                for wake in [*self._wake.values()]:
+                    wake()
 
     def claim(self, ids: Collection[str]) -> Mapping[str, bool] | None:
         """Reserve questions for the answers to them, unless one has an answer, or needs none.

@@ -58,12 +58,13 @@ async def answer_run(
         UnknownInterruptError: An answer to a question that is not pending, or no answer at all.
         InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
     """
-    named = await _named(desk, saver, answers, at)
-    check_open(saver, named, taken)
-    if (continues := desk.claim(named.by_id)) is None:
-        if desk.is_closed:
-            return False
-        raise _answered_error(saver, named)
+    with desk.reading():
+        named = await _named(desk, saver, answers, at)
+        check_open(saver, named, taken)
+        if (continues := desk.claim(named.by_id)) is None:
+            if desk.is_closed:
+                return False
+            raise _answered_error(saver, named)
     await _save(desk, saver, named, continues)
     return True
 
