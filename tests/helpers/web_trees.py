@@ -35,7 +35,7 @@ def ask(ctx: ag.Context) -> str | ag.Ask:
     if ctx.answered:
         return f"Answered: {json.dumps(ctx.answer)}"
     options = options_of(ctx)
-    return ag.Ask(options.get("value", "Well?"), options.get("schema"))
+    return ag.Ask(options.get("value", "Well?"), options.get("schema"), options.get("timeout"))
 
 
 def shout(ctx: ag.Context) -> list[str | ag.Custom]:

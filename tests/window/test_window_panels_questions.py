@@ -1,6 +1,7 @@
 """Questions in the window: forms from schemas, approvals, several at once, refusals, what was typed."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -235,6 +236,12 @@ def test_hostile_questions_are_only_texts(panels: Panels) -> None:
     asks(panels, value={"message": HOSTILE, HOSTILE: HOSTILE}, schema=schema)
     assert HOSTILE in panels.text(CARD)
     assert not panels.is_hacked
+
+
+def test_a_question_says_until_when_it_waits(panels: Panels) -> None:
+    asks(panels, timeout=3600)
+    (question,) = panels.texts(CARD)
+    assert re.search(r"Until .*\d\d:\d\d:\d\d", question)
 
 
 def test_a_long_question_is_cut(panels: Panels) -> None:
