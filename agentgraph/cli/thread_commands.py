@@ -283,14 +283,16 @@ def steer(target: Target, thread: str, text: str, db: str) -> None:
 @click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @db_option
 def answer(target: Target, thread: str, texts: tuple[str, ...], db: str) -> None:
-    """Answer questions of THREAD without running it: the next resume or advance takes the answers.
+    """Answer questions of THREAD: its active run continues, or the next resume or advance does.
 
     Each TEXT is an answer, or ADDRESS=TEXT or ID=TEXT for one of several questions, as in resume.
     """
     with runner_of(target, db) as runner:
         runner.answer(thread, given_answers(texts, runner.pending(thread), "TEXT"))
         saved = runner.thread(thread)
-    click.echo(without_controls(f"Answered: thread {thread} in {without_password(db)}."))
+    where = f"thread {thread} in {without_password(db)}"
+    said = f"the run on {where} continues" if saved.status == "running" else where
+    click.echo(without_controls(f"Answered: {said}."))
     _print_waiting(saved)
 
 

@@ -1,10 +1,12 @@
 """Runs that are stopped and steered from elsewhere, and commands that find a thread busy."""
 
+import threading
 import time
+from typing import Literal
 
 import pytest
 from cli_agents import REFUSED, STOPPED
-from helpers.commands import Commands, Running, wait_until
+from helpers.commands import PATIENCE, Commands, Running, wait_until
 
 import agentgraph as ag
 from agentgraph.threads.live import watcher
@@ -53,6 +55,25 @@ def test_a_thread_at_rest_is_not_stopped_and_keeps_what_is_sent(command: Command
         refused = command(name, "agents.py:chat", "nobody", *more)
         assert refused.code == REFUSED
         assert "thread 'nobody' is not known to this saver" in refused.err
+
+
+def test_a_run_continues_with_the_answer_of_another_process(command: Commands) -> None:
+    may_end = threading.Event()
+    hanger = ag.function_agent("hanger", lambda ctx: f"went on: {may_end.wait(PATIENCE)}")
+    boss = ag.human("boss", "Print it?", response_schema=Literal["yes", "no"], output_key="word")
+    desk = ag.sequential("desk", [boss, ag.function_agent("last", lambda ctx: "three")])
+    tree = ag.parallel("deciding", [hanger, desk])
+    with ag.Runner(tree, checkpointer=command.folder / "agentgraph.db") as runner:
+        runner.start("bees", thread_id="t")
+        wait_until(lambda: runner.pending("t"))
+        answered = command("answer", "agents.py:deciding", "t", "yes")
+        assert (answered.code, answered.lines) == (
+            0,
+            ["Answered: the run on thread t in agentgraph.db continues."],
+        )
+        assert "three" in (each.text for each in runner.follow("t"))
+        may_end.set()
+        assert runner.wait("t") == "done"
 
 
 def test_a_run_waits_for_a_busy_thread(command: Commands) -> None:
