@@ -176,6 +176,7 @@ class ActiveRun:
         """Take what other processes have requested since the last look, and look at the clock."""
         if self.thread is None:
             return
+        clock = time.time()  # an answer that was saved up to then is read below
         newest = await newest_request(self.thread)
         if newest is not None and newest not in self._requests:
             every = await requests(self.thread)
@@ -183,8 +184,8 @@ class ActiveRun:
             for each in every:
                 if each.kind == "answer" and await take_request(self.desk, self.thread, each):
                     self._requests[each.id] = each
-        if self.desk.overdue(time.time()):  # after answers that were saved in time
-            await take_overdue(self.desk, self.thread)
+        if self.desk.overdue(clock):
+            await take_overdue(self.desk, self.thread, clock)
 
     def start_polling(self) -> None:
         """Look in a task of the event loop, unless a look is active there or the run has ended."""

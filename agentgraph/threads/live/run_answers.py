@@ -69,17 +69,22 @@ async def answer_run(
     return True
 
 
-async def take_overdue(desk: Desk, saver: ThreadSaver) -> None:
+async def take_overdue(desk: Desk, saver: ThreadSaver, at: float) -> None:
     """Have the lanes of a running run continue whose questions were not answered in time.
 
     They take the default, or fail. A question of a run that pauses is left to the next run.
+
+    Args:
+        desk: The questions of the run.
+        saver: The thread.
+        at: The time, in seconds since 1970: answers that were saved up to then have been taken.
     """
     head = await open_thread(saver)
     waiting = await pending_questions(saver, head)
-    passed, late = overdue(waiting), dict[str, object]()
+    passed, late = overdue(waiting, at), dict[str, object]()
     if (origin := waiting.origin) is None:
         return
-    for key in desk.overdue(time.time()):
+    for key in desk.overdue(at):
         if key in passed and (continues := desk.claim([key])) is not None:
             if continues[key]:
                 late[key] = substitute_of(key, passed[key].deadline)
