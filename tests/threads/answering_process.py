@@ -4,6 +4,8 @@
 """
 
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +23,12 @@ def tree() -> ag.Agent:
     return ag.sequential("s", [ag.parallel("review", [legal, boss]), says("printer", "Printed.")])
 
 
+def branches(slow: Callable[[], object]) -> ag.Agent:
+    """Return a tree with a branch that asks, and one that calls a function."""
+    desk = ag.sequential("desk", [ag.human("boss", "Print it?"), says("then", "Then.")])
+    return ag.parallel("p", [ag.function_agent("slow", lambda ctx: f"{slow()}"), desk])
+
+
 def note(folder: str, line: str) -> None:
     """Add a line at once: other processes add theirs."""
     at = os.open(Path(folder) / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -35,6 +43,7 @@ def act(
     workers: int = 0,
     thread: str = "",
     after: int = 0,
+    hangs: bool = False,
 ) -> None:
     """Answer the boss on some threads in several processes, or answer all and resume, and die.
 
@@ -45,7 +54,11 @@ def act(
         workers: In how many processes.
         thread: The thread that is answered and resumed.
         after: After how many saves this process dies; a file says that the answers are stored.
+        hangs: Whether it runs a turn of another tree on that thread, in which a branch never ends.
     """
+    if hangs:
+        with ag.Runner(branches(threading.Event().wait), checkpointer=place) as runner:
+            runner.invoke("Go.", thread_id=thread)
     if thread:
         die_after_saves(after)
         with ag.Runner(tree(), checkpointer=place) as runner:

@@ -1,6 +1,8 @@
 """Answers of `start` to a thread with an active run: that run takes them, or they resume the thread."""
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answering_process import branches
 from helpers import says
 from helpers.answering import Work, question_in
 from helpers.commands import wait_until
 from helpers.drives import Sync
+from helpers.forking import Forker
 from langgraph.types import Command
 
 import agentgraph as ag
@@ -130,3 +134,21 @@ def test_the_window_shows_each_question_of_a_branch_inside_a_branch(place: Any) 
                 window.answer("t", {asked.id: "yes"})
                 assert asked.id not in [each["id"] for each in window.thread("t")["pending"]]
         assert window.thread("t")["status"] == "done"
+
+
+def test_answers_that_a_killed_run_of_another_process_has_not_taken_resume_the_thread(
+    forker: Forker, tmp_path: Path
+) -> None:
+    at, other = str(tmp_path / "t.db"), forker.of("answering_process")
+    with ag.Runner(branches(lambda: "slow"), checkpointer=at) as runner:
+        process = other.start(folder=str(tmp_path), place=at, thread="t", hangs=True)
+        wait_until((tmp_path / "t.db").exists)
+        wait_until(lambda: runner.thread("t").pending)
+        os.kill(process, signal.SIGSTOP)  # it takes nothing any more
+        runner.start(thread_id="t", answers="yes", **STEER)
+        assert runner.thread("t").status == "running"
+        os.kill(process, signal.SIGKILL)
+        assert other.wait() == -signal.SIGKILL
+        wait_until(lambda: runner.is_idle)
+        assert runner.thread("t").status == "done"
+        assert sorted(e.text for e in runner.events("t") if e.text) == ["Then.", "slow", "yes"]

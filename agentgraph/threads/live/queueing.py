@@ -39,6 +39,7 @@ from agentgraph.threads.live.following import (
     last_number,
     waiting,
 )
+from agentgraph.threads.live.run_answers import requested_answers
 from agentgraph.threads.live.steering import sent
 from agentgraph.threads.runs import AsyncRun, Driver, Run
 from agentgraph.threads.turns import named_messages
@@ -265,7 +266,7 @@ async def _answered(saver: ThreadSaver, engine: Engine, begin: Resume, how: RunO
 def _after_answers(saver: ThreadSaver, after: str, resumes: Call) -> Following:
     """Yield the events after answers; if no run has taken them, resume the thread."""
     yield from followed(saver, after)
-    if not (yield from awaiting(has_stored_answers(saver))):
+    if not (yield from awaiting(_waits_with_answers(saver))):
         return
     try:
         run: object = yield resumes
@@ -273,6 +274,11 @@ def _after_answers(saver: ThreadSaver, after: str, resumes: Call) -> Following:
         yield from followed(saver, cursor_of((yield from awaiting(last_number(saver)))))
     else:
         yield from _all_of(run)
+
+
+async def _waits_with_answers(saver: ThreadSaver) -> bool:
+    """Return whether a thread has answers that no run has taken, also of one that was killed."""
+    return await has_stored_answers(saver) or bool(await requested_answers(saver))
 
 
 def _values_error(saver: ThreadSaver, advice: str) -> AgentGraphError:
