@@ -99,9 +99,9 @@ def test_a_value_that_nothing_writes_is_an_input_unless_it_is_a_typo(
 
 
 def test_a_typo_may_be_one_of_the_writer_or_of_a_value_that_runs_pass() -> None:
-    assert found(seq(chat("w", output_key="topics"), chat("r", "{topic}"), chat("e"))) == [
-        "unwritten_value s/r topic: s/w s/r"
-    ]
+    assert found(
+        seq(chat("w", output_key="topics"), chat("r", "{topic}"), chat("e", output_key="end"))
+    ) == ["unwritten_value s/r topic: s/w s/r"]
     several = [chat("a", "{topic}"), chat("b", "{topic}"), chat("c", "{tpoic}")]
     assert found(seq(*several)) == ["unwritten_value s/c tpoic: s/a s/b s/c"]
     assert found(seq(chat("c", "{tpoic}")), ["topic"]) == ["unwritten_value s/c tpoic: s/c"]
@@ -186,6 +186,10 @@ INTAKE = function("i", lambda ctx: ag.SetValues(stage="old", draft="A draft."))
             "s", planner=MODEL, executor=chat("e", "Do {step} of {plan}."), replanner=MODEL
         ),
         ag.each("s", chat("w", "About {topic}."), "topics", as_="topic"),
+        ag.each("s", chat("w"), "items"),
+        seq(ag.each("e", chat("w"), "lines"), chat("r", output_key="line")),
+        ag.validated(chat("w"), dict[str, int]),
+        function("s", lambda ctx: ag.TransferTo(["a"])),  # type: ignore[arg-type]
     ],
     ids=lambda each: str(each).partition("\n")[0],
 )
@@ -264,6 +268,15 @@ def test_writes_in_parallel_without_a_reducer_are_found(tree: ag.Agent, way: str
     assert found(tree) == [f"conflicting_writes s notes: {way}"]
     for declared in (Model, Typed, Data):
         assert found(tree, declared) == []
+
+
+def test_values_of_plans_are_kept_apart() -> None:
+    def plans(name: str) -> ag.Agent:
+        parts = {"planner": f"{name}p", "executor": f"{name}e", "replanner": f"{name}r"}
+        options: Any = {part: chat(inner) for part, inner in parts.items()}
+        return ag.plan_execute(name, **options)
+
+    assert found(ag.parallel("s", [plans("a"), plans("b")])) == []
 
 
 def test_writes_of_one_tool_or_of_calls_in_their_order_or_of_a_race_are_none() -> None:

@@ -81,7 +81,7 @@ class Accesses:
         ]
         for slot, fn in (*own, *inputs):
             option = slot.partition(" ")[0]
-            is_two = option in _WITH_TWO and callable(fn) and takes_two(fn)
+            is_two = option in _WITH_TWO and _takes_two(fn)
             if is_two or option in (*_WITH_CONTEXT, "enabled"):
                 yield option, _code(fn, takes_context=True)
             elif option in _WITH_REPLY:
@@ -199,6 +199,13 @@ class Accesses:
     def _in_lanes(self, place: Place) -> Iterator[Place]:
         for lane in self.tree.lanes(place):
             yield from self.tree.node_places(lane)
+
+
+def _takes_two(fn: Any) -> bool:
+    try:
+        return takes_two(fn)
+    except (TypeError, ValueError):  # a type, such as dict[str, int]
+        return False
 
 
 def _is_each(place: Place) -> bool:

@@ -340,7 +340,7 @@ class _Reader:
         if type(thing) is SetValues:
             self.code.writes.update(thing.values)
         if type(thing) is TransferTo:
-            self.code.targets.add(thing.agent_name)
+            self.code.targets.add(str(thing.agent_name))
         if thing is SetValues or thing is TransferTo:  # it is called elsewhere
             self.code.writes_all = self.code.writes_all or thing is SetValues
             self.code.targets_all = self.code.targets_all or thing is TransferTo

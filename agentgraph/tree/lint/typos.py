@@ -6,6 +6,7 @@ from functools import cached_property
 from agentgraph.safe_repr import nearest
 from agentgraph.tree.lint.accesses import Read
 from agentgraph.tree.lint.inputs import Inputs
+from agentgraph.tree.lint.run_results import Results
 from agentgraph.tree.lint.ways import Ways
 from agentgraph.tree.places import Place
 
@@ -18,15 +19,17 @@ _ENDINGS = "adenrsy"
 class Typos:
     """The reads of values whose names are typos."""
 
-    def __init__(self, ways: Ways, inputs: Inputs) -> None:
+    def __init__(self, ways: Ways, inputs: Inputs, results: Results) -> None:
         """Make them.
 
         Args:
             ways: The ways through the tree.
             inputs: The values that runs pass, or that are declared.
+            results: The values that callers read.
         """
         self.ways, self.accesses, self.inputs = ways, ways.accesses, inputs
-        self.places = ways.tree.places
+        self.results = results
+        self.places = [each for each in ways.tree.places if not each.kind.is_inner]
 
     def meant_by(self, node: Place, read: Read) -> str | None:
         """Return the value that a read of another name means, or None.
@@ -63,7 +66,15 @@ class Typos:
 
     @cached_property
     def _unused(self) -> frozenset[str]:
-        return self.accesses.written_anywhere - self.accesses.read_anywhere
+        """The values that seem to be read under another name: nothing else reads them."""
+        read = self.accesses.read_anywhere
+        written = {
+            name
+            for place in self.places
+            for name in self.accesses.writes(place) - read - self.results.of(place)
+            if name != getattr(place.agent, "as_", None)  # which `ctx.item` reads, too
+        }
+        return frozenset(written)
 
     @cached_property
     def _often_read(self) -> frozenset[str]:

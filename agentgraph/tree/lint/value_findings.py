@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from agentgraph.agents.prebuilt.plans import PLAN_VALUES
 from agentgraph.safe_repr import shown
 from agentgraph.tree.lint.accesses import Accesses, Read
 from agentgraph.tree.lint.findings import Finding, address_of, addresses
 from agentgraph.tree.lint.inputs import Inputs
+from agentgraph.tree.lint.run_results import Results
 from agentgraph.tree.lint.typos import Typos, typo_of
 from agentgraph.tree.lint.ways import EVERYTHING, Way, Ways
 from agentgraph.tree.places import Place
@@ -24,7 +26,8 @@ class ValueFindings:
         """
         self.ways, self.inputs = ways, inputs
         self.accesses: Accesses = ways.accesses
-        self.typos = Typos(ways, inputs)
+        self.results = Results(ways)
+        self.typos = Typos(ways, inputs, self.results)
         self.places = [each for each in ways.tree.places if not each.kind.is_inner]
 
     def unwritten(self) -> Iterator[Finding]:
@@ -89,7 +92,7 @@ class ValueFindings:
             *self.inputs.names,
         }
         for place in self.places:
-            results = self._results(place)
+            results = self.results.of(place)
             item = getattr(place.agent, "as_", None)  # which `ctx.item` reads, too
             for name in sorted(self.accesses.writes(place) - read - known - {item}):
                 is_result = name in results
@@ -107,46 +110,6 @@ class ValueFindings:
             advice=advice if meant is None else f"did you mean {shown(meant)}? Else {advice}",
         )
 
-    def _results(self, place: Place) -> frozenset[str]:
-        """Return the values of a place that are results, which callers read.
-
-        Those are the answers of people, all values of an agent with which the run, or a call, ends, and
-        the outputs of the last agents that write any.
-        """
-        if place.kind.asks or place in self._ending:
-            return self.accesses.writes(place)
-        is_last = any(each in self._last for each in place.around)
-        outputs = [getattr(place.agent, option, None) for option in ("output_key", "errors_key")]
-        return frozenset(each for each in outputs if is_last and each is not None)
-
-    @cached_property
-    def _ending(self) -> frozenset[Place]:
-        """The node places with which the run or a call may end, and those in lanes that these run."""
-        lanes = [each for each in self.places if each.parent is None or each.is_called]
-        found: set[Place] = set()
-        while lanes:
-            for node in self.ways.nodes(lanes.pop()):
-                if None in self.ways.next(node) and node not in found:
-                    found.add(node)
-                    lanes += self.ways.tree.lanes(node) if node.kind.is_parallel else ()
-        return frozenset(found)
-
-    @cached_property
-    def _last(self) -> frozenset[Place]:
-        """The last agents that write, of the tree and of agents that are called."""
-        starts = [each for each in self.places if each.parent is None or each.is_called]
-        return frozenset(map(self._last_in, starts))
-
-    def _last_in(self, place: Place) -> Place:
-        while not place.is_node and not place.kind.loops:
-            inside = self.ways.tree.children[place]
-            writing = [each for each in inside if self._writes(each)]
-            place = (writing or inside)[-1]
-        return place
-
-    def _writes(self, place: Place) -> bool:
-        return any(self.accesses.writes(each) for each in self.ways.inside(place))
-
     @cached_property
     def _declared_by_middleware(self) -> frozenset[str]:
         chats = (place for place in self.places if place.kind.calls_model)
@@ -154,7 +117,8 @@ class ValueFindings:
 
     def conflicts(self) -> Iterator[Finding]:
         """Yield the values that lanes, or calls of tools, write in parallel without a reducer."""
-        merged = self.inputs.merged | self.ways.tree.active_keys
+        kept = {*self._declared_by_middleware, *PLAN_VALUES, *self.ways.tree.active_keys}
+        merged = self.inputs.merged | (kept - self.inputs.names)
         for place in self.places:
             if place.kind.is_parallel and not place.kind.first_wins:
                 for name, writers in self._writers(place).items():
