@@ -133,6 +133,10 @@ function turn(number) {
  * @param {string[]} texts
  */
 function showUser(section, texts) {
+  const users = part(section, ".users");
+  const shown = JSON.stringify(texts);
+  if (users.dataset.shown === shown) return; // a button that has the focus keeps it
+  users.dataset.shown = shown;
   const said = texts.map((text) => el("p", {class: "user"}, text));
   const number = Number(section.dataset.turn);
   const again = el("button", {class: "edit", type: "button"}, "Edit message");
@@ -142,7 +146,7 @@ function showUser(section, texts) {
     $("text").focus();
     showState();
   });
-  part(section, ".users").replaceChildren(...said, again);
+  users.replaceChildren(...said, again);
 }
 
 /**
