@@ -70,6 +70,17 @@ class Work:
 
         return ag.function_agent("a", fn)
 
+    def tool(self) -> Callable[[], str]:
+        """Return a tool that asks by LangGraph's `interrupt`, twice."""
+
+        def decide() -> str:
+            """Ask a person."""
+            answers = [interrupt("a 0?"), interrupt("a 1?")]
+            self.end()
+            return " ".join(answers)
+
+        return decide
+
     def ends(self, name: str = "then") -> ag.Agent:
         """Return an agent that ends the wait of others."""
         return ag.function_agent(name, lambda ctx: self.end() or f"{name} ended")

@@ -66,6 +66,15 @@ TREES: dict[str, tuple[int, Callable[[Work], ag.Agent]]] = {
             "p", [work.slow(), ag.sequential("q", [work.asker(), work.slow("b")])], on_error="first"
         ),
     ),
+    "agents in one round": (1, lambda work: calling(work.asker("helper"), work.slow("other"))),
+    "tools in one round of a branch": (
+        1,
+        lambda work: ag.parallel("p", [work.slow(), calling(work.tool(), work.slow("other"))]),
+    ),
+    "a parallel as a tool": (
+        1,
+        lambda work: calling(ag.parallel("in", [work.asker(), work.slow("inner")]), work.slow("other")),
+    ),
     "an agent as a tool": (
         1,
         lambda work: ag.parallel("p", [work.slow(), calling(work.asker("helper"))]),

@@ -13,6 +13,7 @@ from typing import Any
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.config import get_config
+from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.prebuilt.tool_node import (
     INVALID_TOOL_NAME_ERROR_TEMPLATE,
@@ -43,6 +44,7 @@ from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.calling import run_off_loop
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane
+from agentgraph.graph.nodes.parking import check_parked, park, take_answers
 from agentgraph.graph.nodes.reporter import Reporter
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.stamps import now
@@ -90,7 +92,8 @@ class CallRunner:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
         running.began = now()
-        with Reporter(activation, number, running.emitter), self._in_scope(running):
+        reporter = Reporter(activation, number, running.emitter, emits=running.parks)
+        with reporter, self._in_scope(running):
             if activation.node_config["configurable"].get(RESUMING) and (
                 failed := await running.failed_before()
             ):
@@ -107,11 +110,20 @@ class CallRunner:
         """Run a call concurrently with others, or after them, unless the run was stopped meanwhile.
 
         Raises:
+            Parked: It waits for an answer, and others may run.
             GraphDrained: It was stopped, and the run brings no answers that a call may have to take.
         """
-        if not running.activation.config["configurable"].get(RESUME_MAP):
-            running.control.begin_step(running.activation.config)
-        return await self.talk(running)
+        config = running.activation.config
+        if not config["configurable"].get(RESUME_MAP):
+            running.control.begin_step(config)
+        if not running.parks:
+            return await self.talk(running)
+        check_parked(running.control)
+        take_answers(running.control)
+        try:
+            return await self.talk(running)
+        except GraphInterrupt as paused:
+            await park(paused.args[0], running.activation.node_config, running.control)
 
     async def _run_tool(self, running: RunningCall) -> object:
         node, call = self._tool_node, running.opened.call

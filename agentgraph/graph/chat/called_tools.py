@@ -183,8 +183,15 @@ class LaneTool:
     ) -> LaneCall:
         view, number = running.activation.view, running.opened.number
         surroundings = call_state(self.tool, view, running.current, number, arguments)
-        namespace = running.attempts.namespace()
-        return LaneCall(self.node_context, cursor, lambda: surroundings, running.control, namespace)
+        return LaneCall(
+            self.node_context,
+            cursor,
+            lambda: surroundings,
+            running.control,
+            running.attempts.namespace(),
+            around=running.activation.node_config if running.parks else None,
+            again=running.is_resumed,
+        )
 
     async def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> None:
         running.attempts.message_ids = [message.id for message in result["messages"]]

@@ -73,6 +73,8 @@ class RunningCall:
         tool_name: The name of the tool to run, which differs from the call's if a person edited that.
         emitter: Emits its events. If it is the only call, and runs in the node itself, the node's.
         is_concurrent: Whether other calls of the message may say something.
+        parks: Whether it waits for answers while other calls run, in its own task.
+        is_resumed: Whether it continues after an answer in the same run.
         tool: The name of the tool that ran; middleware may have replaced it.
         control: Stops the lanes that calls run.
         step: Returns the agent's messages and middleware state, for tools that read them.
@@ -103,7 +105,7 @@ class RunningCall:
         self.built, self.activation, self.opened = built, activation, opened
         self.tool_name, self.tool, self.emitter = tool_name, str(opened.call["name"]), emitter
         self.control, self.step, self.is_concurrent = control, step, is_concurrent
-        self.is_ignored = self.has_run = False
+        self.is_ignored = self.has_run = self.parks = self.is_resumed = False
         self.seen = activation.view.seen
         self.before: list[Mapping[str, object]] = []
         self.updates: list[dict[str, object]] = []
@@ -118,6 +120,19 @@ class RunningCall:
         emitter.calls = partial(event_call, activation.view, opened)
         self.writes: list[Write] = []
         self.restart()
+
+    def resumed(self) -> "RunningCall":
+        """Return the same call, which continues after an answer."""
+        emitter = self.activation.output.new_emitter(is_concurrent=True)
+        own = (self.built, self.activation, self.opened, self.tool_name, emitter, self.control)
+        again = RunningCall(*own, self.step, is_concurrent=self.is_concurrent)
+        again.is_ignored, again.is_resumed = self.is_ignored, True
+        again.park()
+        return again
+
+    def park(self) -> None:
+        """Have it wait for answers while other calls run."""
+        self.parks = self.emitter.parks = True
 
     @cached_property
     def attempts(self) -> Attempts:

@@ -63,6 +63,9 @@ class ToolsNode(ChatNode):
             is_parallel = self.agent.parallel_tools
             needs = [() if is_parallel or n == 0 else (n - 1,) for n in range(len(calls))]
             schedule = Schedule(needs, control)
+            if is_parallel and not self.built.wraps_tools:
+                for each in calls:
+                    each.park()
             results = [*(await tasks_call(schedule, self._starter(calls, schedule))).values()]
         if self.asks_history and any(map(_changes_messages, results)):
             await activation.view.ask_history()
@@ -102,12 +105,14 @@ class ToolsNode(ChatNode):
         return calls, last_transfer is not None, is_alone
 
     def _starter(
-        self, calls: Sequence[RunningCall], schedule: Schedule
+        self, calls: list[RunningCall], schedule: Schedule
     ) -> Callable[[Mode, int, TaskCall], object]:
         """Return a function that starts a task; in sequence, a call sees what earlier calls wrote."""
         last: list[tuple[RunningCall, Any]] = []
 
         def start(mode: Mode, number: int, call: TaskCall) -> object:
+            if number in schedule.resumed:
+                calls[number] = calls[number].resumed()
             running = calls[number]
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from contextlib import contextmanager
 from math import inf
+from types import MappingProxyType
 
 from langgraph.types import Interrupt
 
@@ -24,6 +25,7 @@ class Desk:
 
     Attributes:
         parked: The questions of tasks that wait, by the ids of the tasks.
+        resumes: The saved answers of tasks that asked, by the ids of the tasks.
         on_deadline: Called when a question has a deadline that a lane of the run may outlive.
     """
 
@@ -43,6 +45,7 @@ class Desk:
             answered: The questions whose answers it starts with.
         """
         self.parked: dict[str, Sequence[Interrupt]] = {}
+        self.resumes: dict[str, Sequence[object]] = {}
         self._may_continue: dict[str, bool] = {}
         self._deadlines: dict[str, float] = {}
         self._wake: dict[str, Callable[[], None]] = {}
@@ -156,9 +159,17 @@ class Desk:
             self._claimed.update(ids)
             return {each: self._may_continue.get(each, True) for each in ids}
 
-    def deliver(self, ids: Iterable[str]) -> None:
-        """Have lanes continue whose answers are saved."""
+    def deliver(
+        self, ids: Iterable[str], resumes: Mapping[str, Sequence[object]] = MappingProxyType({})
+    ) -> None:
+        """Have lanes continue whose answers are saved.
+
+        Args:
+            ids: The questions.
+            resumes: All answers of the tasks that asked them, by the ids of the tasks.
+        """
         with self._lock:
+            self.resumes |= resumes
             self._answered.update(ids)
             self._release(ids)
 

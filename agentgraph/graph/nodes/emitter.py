@@ -109,7 +109,10 @@ class Emitter:
         calls: Returns the tool call of which it emits custom data; None if it is not that of a call.
         step: The name of the step.
         writer: LangGraph's own stream writer.
+        parks: Whether it is that of a tool call which waits for answers while others run.
     """
+
+    parks = False
 
     def __init__(
         self,
@@ -211,7 +214,8 @@ class Emitter:
         control: Any = self._control
         if (desk := getattr(control, "desk", None)) is not None:
             until = None if deadline is None else deadline.at
-            desk.ask(question_id, may_continue=control.outer is not None, deadline=until)
+            may_continue = self.parks or control.outer is not None
+            desk.ask(question_id, may_continue=may_continue, deadline=until)
         self.flush()
         return self.notes[-1]
 

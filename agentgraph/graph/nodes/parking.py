@@ -12,7 +12,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphDrained
 from langgraph.types import Interrupt
 
-from agentgraph.graph.internals import INTERRUPT, TASK_ID
+from agentgraph.graph.internals import INTERRUPT, SCRATCHPAD, TASK_ID
 from agentgraph.graph.nodes.stopping import LaneStop, Stop, TaskConfigs
 from agentgraph.graph.result_saver import result_saver
 from agentgraph.graph.saving import is_saved_at_exit, loop_around
@@ -67,6 +67,20 @@ def check_parked(control: Stop) -> None:
     desk = control.desk
     if desk is not None and desk.is_waiting(own_task()):
         raise Parked(desk.parked[own_task()])
+
+
+def take_answers(control: Stop) -> None:
+    """Give the current task the answers that were saved after LangGraph had read those of its graph.
+
+    Args:
+        control: Stops the tasks of its node.
+    """
+    if control.desk is None or not control.desk.resumes:
+        return
+    answers = control.desk.resumes.get(own_task(), ())
+    given: list[object] = get_config()["configurable"][SCRATCHPAD].resume
+    if len(answers) > len(given):
+        given[:] = answers
 
 
 def _tasks_around(control: Stop) -> Iterator[TaskConfigs]:

@@ -30,10 +30,15 @@ class Reporter(Contained):
     Not a `@contextmanager`: that costs too much.
     """
 
-    __slots__ = ("_activation", "_address", "_began", "_call", "_emitter")
+    __slots__ = ("_activation", "_address", "_began", "_call", "_emits", "_emitter")
 
     def __init__(
-        self, activation: Activation, call: int | None = None, emitter: Emitter | None = None
+        self,
+        activation: Activation,
+        call: int | None = None,
+        emitter: Emitter | None = None,
+        *,
+        emits: bool = False,
     ) -> None:
         """Report what leaves an activation, or one of its tool calls.
 
@@ -41,9 +46,10 @@ class Reporter(Contained):
             activation: The activation.
             call: The number of the tool call that runs in the block, if any.
             emitter: The emitter of that call.
+            emits: Whether the questions of the call are emitted at once, and not as the node ends.
         """
         self._activation, self._address, self._call = activation, activation.address, call
-        self._emitter = emitter or activation.output.emitter
+        self._emitter, self._emits = emitter or activation.output.emitter, emits or call is None
         self._in_task = False
         is_logged = ACTIVATIONS.is_on and call is None
         self._began = ACTIVATIONS.begin(activation) if is_logged else None
@@ -103,6 +109,7 @@ class Reporter(Contained):
             deadline = begun(deadline, asked.id, self._activation.node_config)
         if self._call is None:
             number = self._activation.asked_after
+        if self._emits:
             order = self._emitter.emit_question(asked.id, asked.value, schema, deadline).order
         if is_ours:
             number = asker.call

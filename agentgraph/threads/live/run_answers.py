@@ -13,6 +13,7 @@ Answers of other processes are requests; those that no run took are stored as on
 import asyncio
 import time
 from collections.abc import Collection, Mapping
+from typing import Any, cast
 
 from agentgraph.errors import InvalidAnswerError, UnknownInterruptError, UnknownThreadError
 from agentgraph.events.translation import question_note
@@ -110,7 +111,7 @@ async def _save(
         desk.release(named.by_id)
         raise
     desk.keep(named.by_id.keys() - writes.keys())
-    desk.deliver(writes)
+    desk.deliver(writes, {task: cast(Any, value) for _, task, _, value, _ in writes.values()})
 
 
 def check_open(saver: ThreadSaver, named: NamedAnswers, taken: Collection[str]) -> None:
