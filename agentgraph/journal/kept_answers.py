@@ -50,6 +50,7 @@ async def keep_answers(
     origin: Saved,
     answers: Mapping[str, object],
     status: str = "",
+    deadline: float | None = None,
     taken: Mapping[str, Note] = MappingProxyType({}),
 ) -> None:
     """Store answers with the step that asked.
@@ -60,6 +61,8 @@ async def keep_answers(
         origin: The root's checkpoint of the step.
         answers: The answers, by the ids of their questions.
         status: The status of the thread with these answers; empty if a run is active on it.
+        deadline: The earliest deadline of the questions without one, in seconds since 1970; None
+            without any.
         taken: The questions whose answers lanes of that run take, by their ids. A task that asks again
             replaces its question, so they are stored, too.
     """
@@ -69,4 +72,4 @@ async def keep_answers(
     for kind, is_taken in ((KEPT, False), (TAKEN, True)):
         if data := {key: each for key, each in answers.items() if (key in taken) == is_taken}:
             notes.append(new_note(clock, "", kind, data))
-    await save_notes(saver, origin.config, notes, status)
+    await save_notes(saver, origin.config, notes, status, deadline)

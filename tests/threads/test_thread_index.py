@@ -432,6 +432,20 @@ WITHOUT_DEADLINES = {
 """The statements that make of an index one of an earlier version."""
 
 
+def test_an_answer_to_one_question_leaves_the_deadline_of_another_in_the_index(place: Place) -> None:
+    askers = [ag.human("boss", "?", timeout=0.01, default="no"), ag.human("legal", "?", timeout=3600)]
+    with saver_at(place) as saver:
+        runner = ag.Runner(ag.parallel("p", [*askers, ag.human("ann", "?")]), checkpointer=saver)
+        runner.invoke("Go.", thread_id="t")
+        runner.answer("t", {"p/ann": "yes"})
+        time.sleep(0.02)
+        assert [each.thread_id for each in runner.threads("paused", due=True)] == ["t"]
+        runner.advance("t")
+        assert not runner.threads(due=True)
+        runner.answer("t", {"p/legal": "yes"})
+        assert ask(place, "SELECT deadline FROM agentgraph_threads") == [(None,)]
+
+
 def test_overdue_threads_are_listed_by_an_index_that_learns_of_deadlines(place: Place) -> None:
     def run(saver: Any, thread_id: str, **options: Any) -> ag.Runner:
         tree = ag.parallel("p", [ag.human("boss", "?", **options), says("a")])

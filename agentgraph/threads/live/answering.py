@@ -97,6 +97,7 @@ async def _keep(saver: ThreadSaver, answers: object) -> None:
     """Store answers to questions of a thread at rest, which is locked."""
     await keep_requested(saver)
     named = await named_answers(saver, answers)
-    asks = any(each.id not in named.by_id for each in named.waiting.questions)
-    status = status_at(named.head, asks=asks, is_running=False)
-    await keep_answers(saver, named.head, named.origin, named.by_id, status)
+    left = [each for each in named.waiting.questions if each.id not in named.by_id]
+    status = status_at(named.head, asks=bool(left), is_running=False)
+    deadline = min((each.deadline for each in left if each.deadline is not None), default=None)
+    await keep_answers(saver, named.head, named.origin, named.by_id, status, deadline)
