@@ -113,7 +113,7 @@ class Work:
         return ag.function_agent("it", fn)
 
 
-def calling(*tools: Any) -> ag.Agent:
+def calling(*tools: Any, **options: Any) -> ag.Agent:
     """Return a chat agent that calls tools once, in one round."""
     names = [getattr(each, "name", None) or each.__name__ for each in tools]
     wanted = [{"name": name, "args": {}, "id": name} for name in names]
@@ -121,9 +121,8 @@ def calling(*tools: Any) -> ag.Agent:
         if not callable(agent):
             each["args"] = {"request": "do"}
     model = ScriptedChatModel(responses=[AIMessage("", tool_calls=wanted), AIMessage("c ended")])
-    return ag.chat_agent(
-        "c", model, tools=[each if callable(each) else ag.agent_tool(each) for each in tools]
-    )
+    wrapped = [each if callable(each) else ag.agent_tool(each) for each in tools]
+    return ag.chat_agent("c", model, tools=wrapped, **options)
 
 
 Steps = Generator[tuple[Any, ...], Any, None]

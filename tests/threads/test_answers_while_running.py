@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import unvoided
 from helpers.answering import Running, Steps, Work, answering, calling, question_in
 from helpers.drives import Async, Sync
 
@@ -281,6 +282,29 @@ def test_visits_of_an_answered_branch_can_be_gone_back_to(running: Running) -> N
             running.call("resume", "t", {each.id: "again" for each in pending})
         assert running.thread().status == "done"
         assert texts(running.events())[1:] == ["slow ended", "z"]
+
+
+def test_a_question_that_a_resume_asks_again_stays_on_the_thread(running: Running) -> None:
+    """The saver still has that of the run before, which is discarded, when its answer comes."""
+
+    def quick() -> str:
+        """Return at once."""
+        return "quick"
+
+    calls = calling(quick, Work(running.drive).tool(), parallel_tools=False)
+    running.tree = ag.parallel("p", [ag.human("h", "h 0?"), calls])
+
+    def on(event: ag.AgentEvent) -> Steps:
+        if question_in(event) and event.address == "p/h":
+            yield "answer", {"p/h": "yes"}
+        elif event.address == "p/h" and event.text:
+            yield "answer", {"p/c": "yes"}
+
+    heard = running.call("run", "Go.", thread_id="t")
+    heard += running.run("t", on=on, method="resume")
+    while running.pending():
+        heard += running.call("resume", "t", {running.pending()[0].id: "yes"})
+    assert unvoided(heard) == running.events()
 
 
 def test_one_of_many_answers_at_once_is_taken() -> None:

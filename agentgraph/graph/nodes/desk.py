@@ -19,6 +19,8 @@ from types import MappingProxyType
 
 from langgraph.types import Interrupt
 
+from agentgraph.graph.stamps import Note
+
 
 class Desk:
     """Takes the answers to questions of one run, and wakes the lanes that wait for them.
@@ -26,6 +28,7 @@ class Desk:
     Attributes:
         parked: The questions of tasks that wait, by the ids of the tasks.
         resumes: The saved answers of tasks that asked, by the ids of the tasks.
+        notes: The events of questions, by their ids: the saver may still have those of a run before.
         on_deadline: Called when a question has a deadline that a lane of the run may outlive.
     """
 
@@ -46,6 +49,7 @@ class Desk:
         """
         self.parked: dict[str, Sequence[Interrupt]] = {}
         self.resumes: dict[str, Sequence[object]] = {}
+        self.notes: dict[str, Note] = {}
         self._may_continue: dict[str, bool] = {}
         self._deadlines: dict[str, float] = {}
         self._wake: dict[str, Callable[[], None]] = {}

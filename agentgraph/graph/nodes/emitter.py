@@ -310,6 +310,8 @@ class Emitter:
                 desk.discard(entry.data)
         else:
             self._clock.record(address, entry_id, kind == "interrupted")
+            if kind == "interrupted" and (desk := getattr(self._control, "desk", None)):
+                desk.notes[entry_id] = entry
             if is_streamed:
                 self._streamed.append(entry_id)
         if is_streamed:

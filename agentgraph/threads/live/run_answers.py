@@ -31,8 +31,10 @@ from agentgraph.safe_repr import shown
 
 _PATIENCE = 5.0
 """Maximum seconds to wait for the save of a question whose event is emitted."""
+_AGAIN = 1.0
+"""Maximum seconds to wait until a lane asks again, which may wait for a place itself."""
 _PAUSE = 0.01
-"""Seconds between two looks whether it is saved."""
+"""Seconds between two looks."""
 
 
 async def answer_run(
@@ -66,8 +68,17 @@ async def answer_run(
             if desk.is_closed:
                 return False
             raise _answered_error(saver, named)
+    await _asked_again(desk, continues)
     await _save(desk, saver, named, continues)
     return True
+
+
+async def _asked_again(desk: Desk, continues: Mapping[str, bool]) -> None:
+    """Wait until lanes that a resume runs again have asked again: that event is to stay."""
+    until = time.monotonic() + _AGAIN
+    asks = {key for key, may_continue in continues.items() if may_continue}
+    while asks - desk.notes.keys() and not desk.is_closed and time.monotonic() < until:
+        await Call(time.sleep, asyncio.sleep, (_PAUSE,))
 
 
 async def take_overdue(desk: Desk, saver: ThreadSaver, at: float) -> None:
@@ -103,7 +114,8 @@ async def _save(
     going_on = {key: answer for key, answer in named.by_id.items() if continues[key]}
     writes = named.waiting.writes(saver.tree, going_on)
     try:
-        notes = {key: question_note(named.waiting.asked[key].question) for key in writes}
+        asked = named.waiting.asked
+        notes = {key: desk.notes.get(key) or question_note(asked[key].question) for key in writes}
         await keep_answers(saver, named.head, named.origin, named.by_id, taken=notes)
         for write in writes.values():
             await saver.put_write(*write)
