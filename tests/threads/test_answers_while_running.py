@@ -284,6 +284,20 @@ def test_visits_of_an_answered_branch_can_be_gone_back_to(running: Running) -> N
         assert texts(running.events())[1:] == ["slow ended", "z"]
 
 
+def test_a_copy_up_to_a_visit_asks_as_a_rewind_does(running: Running) -> None:
+    running.tree = asking(Work(running.drive))
+    running.run("Go.", thread_id="t", on=answering())
+    for number, visit in enumerate(running.visits()):
+        running.call("copy", "t", f"c{number}", at=visit.step)
+        running.call("resume", f"c{number}")
+        copied = running.use(
+            lambda r, n=number: r.thread(f"c{n}"), lambda r, n=number: r.athread(f"c{n}")
+        )
+        running.call("rewind", "t", visit.step)
+        rewound = running.thread()
+        assert (copied.status, [*copied.answered]) == (rewound.status, [])
+
+
 def test_a_question_that_a_resume_asks_again_stays_on_the_thread(running: Running) -> None:
     """The saver still has that of the run before, which is discarded, when its answer comes."""
 

@@ -68,7 +68,7 @@ class NewLine(Draft):
         route = self.route()
         self.bounds[""] = str(route[0].checkpoint["id"])
         self._copy(route[0], route[1:])
-        self.add_notes([each for each in self.root.notes if self._is_kept(each)])
+        self.add_notes(_of_questions([each for each in self.root.notes if self._is_kept(each)]))
 
     def add_notes(self, notes: Sequence[Note]) -> None:
         """Save notes with the root's copy, under an id that no task has."""
@@ -139,6 +139,18 @@ class NewLine(Draft):
                 pending_writes=writes,
             )
         )
+
+
+def _of_questions(notes: Sequence[Note]) -> list[Note]:
+    """Return notes without the answers that were taken to questions which are not among them."""
+    asked = {note.id for note in notes if note.kind == "interrupted"}
+    kept = list[Note]()
+    for note in notes:
+        if note.kind == TAKEN:
+            note = note._replace(data={key: each for key, each in note.data.items() if key in asked})
+        if note.kind != TAKEN or note.data:
+            kept.append(note)
+    return kept
 
 
 def _depth(parent: tuple[str, str]) -> int:
