@@ -9,9 +9,9 @@ answers a thread.
 import asyncio
 import time
 
-from agentgraph.errors import ThreadBusyError
+from agentgraph.errors import ThreadBusyError, UnknownInterruptError
 from agentgraph.graph.sync_async import Call
-from agentgraph.journal.answers import named_answers
+from agentgraph.journal.answers import NamedAnswers, named_answers
 from agentgraph.journal.kept_answers import keep_answers
 from agentgraph.journal.locks import holding
 from agentgraph.journal.requests import Request, put_request
@@ -31,7 +31,8 @@ _SECONDS = 0.02
 _ATTEMPTS = 100
 """Maximum number of these attempts."""
 _WAIT = 1.0
-"""Maximum seconds to wait until a run of another process has taken the answers, which are saved."""
+"""Maximum seconds to wait for a run of another process: until it has saved a question that it asked,
+and until it has taken the answers."""
 _LOCK = "agentgraph-answer-"
 """The beginning of the name under which the caller holds a lock."""
 
@@ -72,11 +73,23 @@ async def _given(saver: ThreadSaver, answers: object) -> Request | None:
     if run is not None and await answer_run(run.desk, saver, answers, taken):
         return None
     if run is None and is_shared(saver.saver) and await saver.is_running():
-        named = await named_answers(saver, answers)
+        named = await _named_once_saved(saver, answers)
         check_open(saver, named, taken)
         return await put_request(saver, "answer", answers=named.by_id)
     await holding(saver.saver, [saver.thread_id], _keep(saver, answers))
     return None
+
+
+async def _named_once_saved(saver: ThreadSaver, answers: object) -> NamedAnswers:
+    """Return checked answers; a question that a run of another process just asked may not be saved."""
+    until = time.monotonic() + _WAIT
+    while True:
+        try:
+            return await named_answers(saver, answers)
+        except UnknownInterruptError:
+            if time.monotonic() > until or not await saver.is_running():
+                raise
+        await Call(time.sleep, asyncio.sleep, (_SECONDS,))
 
 
 async def _requested(saver: ThreadSaver) -> list[Request]:
