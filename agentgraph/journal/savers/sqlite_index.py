@@ -1,6 +1,7 @@
 """The index of threads in a SQLite file; see `thread_index`."""
 
 import json
+import re
 from collections.abc import Sequence
 
 from agentgraph.journal.saved import REQUESTS
@@ -90,7 +91,8 @@ INSERT OR IGNORE INTO agentgraph_metadata
 {_given("saved", _ROOTS)};
 """
 _CREATED = [f"CREATE TRIGGER agentgraph_{name} {does};" for name, does in _TRIGGERS.items()]
-CREATE = " ".join(f"{_SCRIPT} {' '.join(_CREATED)} COMMIT;".split())
+_WORDS = " ".join(f"{_SCRIPT} {' '.join(_CREATED)} COMMIT;".split())
+CREATE = re.sub(r" ?([=<>,()]+) ?", r"\1", _WORDS)
 """Creates the index and fills it; another process that did so at the same time changes nothing.
 
 It is short, so that the first page of a file has the names of all tables, whatever becomes of the rest.
