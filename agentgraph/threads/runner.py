@@ -974,6 +974,10 @@ class Runner(metaclass=HintsNames):
         when the answer is saved. A question outside all branches ends the run, so its answer is for the
         next one.
 
+        Some calls take an answer when the concurrent calls have ended: those of `ctx.run` in one
+        function, and tool calls that middleware wraps or that `parallel_tools=False` puts in order.
+        Answers to questions about limits wait for the next run.
+
         At rest the answers leave `pending`, and are stored until the next `resume` or `advance`
         continues the thread. They may be passed one after the other. Of two answers to a question the
         first counts. New input is rejected until a run has taken them. A rewind, a fork and a copy up
