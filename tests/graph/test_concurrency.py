@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
@@ -19,7 +18,11 @@ class Meeting:
 
     def __init__(self, *, is_async: bool) -> None:
         self.is_async = is_async
-        self._begun: dict[str, threading.Event] = defaultdict(threading.Event)
+        self._begun: dict[str, threading.Event] = {}
+
+    def begun(self, step: str) -> threading.Event:
+        """Return the event that an agent has begun; many threads ask at once for one that is new."""
+        return self._begun.setdefault(step, threading.Event())
 
     def agent(self, name: str, until: Iterable[str] = (), **others: Iterable[str]) -> ag.Agent:
         """Return an agent that ends when all that it names have begun.
@@ -29,16 +32,16 @@ class Meeting:
 
         def fn(ctx: ag.Context) -> str:
             step = ctx.values.get("step", name)
-            self._begun[step].set()
-            missed = [each for each in waits(step) if not self._begun[each].wait(PATIENCE)]
+            self.begun(step).set()
+            missed = [each for each in waits(step) if not self.begun(each).wait(PATIENCE)]
             assert not missed, f"{step} waited for {missed}"
             return str(step)
 
         async def afn(ctx: ag.Context) -> str:
             step = ctx.values.get("step", name)
-            self._begun[step].set()
+            self.begun(step).set()
             async with asyncio.timeout(PATIENCE):
-                while not all(self._begun[each].is_set() for each in waits(step)):
+                while not all(self.begun(each).is_set() for each in waits(step)):
                     await asyncio.sleep(0.001)
             return str(step)
 
