@@ -284,6 +284,23 @@ def test_visits_of_an_answered_branch_can_be_gone_back_to(running: Running) -> N
         assert texts(running.events())[1:] == ["slow ended", "z"]
 
 
+def test_the_question_of_a_branch_that_fails_after_its_answer_stays(running: Running) -> None:
+    work = Work(running.drive)
+
+    def fn(ctx: ag.Context) -> object:
+        if not ctx.asked:
+            return ag.Ask("a 0?")
+        work.end()
+        raise ValueError("no")
+
+    branches = [work.slow(), ag.function_agent("a", fn)]
+    running.tree = ag.parallel("p", branches, on_error="collect")
+    heard = running.run("Go.", thread_id="t", on=answering())
+    assert unvoided(heard) == running.events()
+    assert [each.address for each in heard if question_in(each)] == ["p/a"]
+    assert next(each.kind for each in running.events() if each.address == "p/a") == "interrupted"
+
+
 def test_a_copy_up_to_a_visit_asks_as_a_rewind_does(running: Running) -> None:
     running.tree = asking(Work(running.drive))
     running.run("Go.", thread_id="t", on=answering())

@@ -266,8 +266,12 @@ class Emitter:
         return self._clock.ids_at(is_meant)
 
     def discard_questions(self, is_meant: Callable[[str], bool]) -> None:
-        """Void at once the questions at the addresses for which `is_meant` returns true."""
-        self.discard(self._clock.ids_at(is_meant, only_questions=True))
+        """Void at once the questions without answers at the addresses for which `is_meant` is true."""
+        ids = self._clock.ids_at(is_meant, only_questions=True)
+        if ids and (desk := getattr(self._control, "desk", None)):
+            answered = desk.answered(ids)
+            ids = [each for each in ids if each not in answered]
+        self.discard(ids)
 
     def in_order(self, messages: Iterable[BaseMessage]) -> list[Entry]:
         """Return added messages, and the notes so far, in the order in which they are emitted."""
