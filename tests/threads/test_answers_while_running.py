@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from helpers import unvoided
-from helpers.answering import Running, Steps, Work, answering, calling, question_in
+from helpers.answering import PATIENCE, Running, Steps, Work, answering, calling, question_in
 from helpers.drives import Async, Sync
 
 import agentgraph as ag
@@ -370,6 +370,31 @@ def test_a_sync_answer_would_block_the_event_loop_of_the_run() -> None:
                 with pytest.raises(ag.AgentGraphError, match="await aanswer"):
                     runner.answer("t", {asked.id: "yes"})
                 await runner.aanswer("t", {asked.id: "yes"})
+
+    asyncio.run(main())
+
+
+def test_an_answer_that_is_cancelled_leaves_its_question_open() -> None:
+    """A resume that has no place for the branch yet has not asked again when the answer comes."""
+    may_end = asyncio.Event()
+
+    async def slow(ctx: ag.Context) -> str:
+        await may_end.wait()
+        return "slow ended"
+
+    first = ag.sequential("s", [ag.human("h", "h 0?"), ag.function_agent("slow", slow)])
+    runner = ag.Runner(ag.parallel("p", [first, ag.human("a", "a 0?")], max_concurrency=1))
+
+    async def main() -> None:
+        await runner.ainvoke("Go.", thread_id="t")
+        async with asyncio.timeout(PATIENCE):
+            async for event in runner.aresume("t", {"p/s/h": "yes"}):
+                if event.address == "p/s/h":
+                    with pytest.raises(TimeoutError):
+                        await asyncio.wait_for(runner.aanswer("t", {"p/a": "no"}), 0.1)
+                    may_end.set()
+        assert [each.address for each in await runner.apending("t")] == ["p/a"]
+        assert (await runner.ainvoke(thread_id="t", answers={"p/a": "yes"})).status == "done"
 
     asyncio.run(main())
 

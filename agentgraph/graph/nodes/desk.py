@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from langgraph.types import Interrupt
 
-from agentgraph.graph.stamps import Note
+from agentgraph.graph.stamps import Deadline, Note
 
 
 class Desk:
@@ -63,19 +63,19 @@ class Desk:
         """Whether the run takes no more answers."""
         return self._ended is not None
 
-    def ask(self, question_id: str, *, may_continue: bool, deadline: float | None = None) -> None:
-        """Note the event of a question, which is about to be saved.
+    def ask(self, question: Note, *, may_continue: bool) -> None:
+        """Note the event of a question, which is about to be streamed and saved.
 
         Args:
-            question_id: The id of the question.
+            question: The note of the question.
             may_continue: Whether a lane asks, which may continue while others run.
-            deadline: Until when an answer counts, in seconds since 1970; None without a deadline.
         """
         with self._lock:
-            self._may_continue[question_id] = may_continue
-            self._gone.discard(question_id)
-            if deadline is not None and may_continue:
-                self._deadlines[question_id] = deadline
+            self.notes[question.id] = question
+            self._may_continue[question.id] = may_continue
+            self._gone.discard(question.id)
+            if "deadline" in question.data and may_continue:
+                self._deadlines[question.id] = Deadline(*question.data["deadline"]).at or inf
                 self.on_deadline()
 
     def discard(self, ids: Iterable[str | None]) -> None:

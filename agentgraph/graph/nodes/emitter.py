@@ -211,11 +211,6 @@ class Emitter:
     ) -> Note:
         """Emit a question at once, and return its note."""
         self.add_note("interrupted", question_data(value, schema, deadline), note_id=question_id)
-        control: Any = self._control
-        if (desk := getattr(control, "desk", None)) is not None:
-            until = None if deadline is None else deadline.at
-            may_continue = self.parks or control.outer is not None
-            desk.ask(question_id, may_continue=may_continue, deadline=until)
         self.flush()
         return self.notes[-1]
 
@@ -314,12 +309,17 @@ class Emitter:
                 desk.discard(entry.data)
         else:
             self._clock.record(address, entry_id, kind == "interrupted")
-            if kind == "interrupted" and (desk := getattr(self._control, "desk", None)):
-                desk.notes[entry_id] = entry
+            if kind == "interrupted" and isinstance(entry, Note):
+                self._ask(entry)
             if is_streamed:
                 self._streamed.append(entry_id)
         if is_streamed:
             self._stream(entry)
+
+    def _ask(self, question: Note) -> None:
+        control: Any = self._control
+        if (desk := getattr(control, "desk", None)) is not None:
+            desk.ask(question, may_continue=self.parks or control.outer is not None)
 
     def _stream(self, entry: Entry) -> None:
         """Write an entry to the stream.

@@ -68,7 +68,6 @@ async def answer_run(
             if desk.is_closed:
                 return False
             raise _answered_error(saver, named)
-    await _asked_again(desk, continues)
     await _save(desk, saver, named, continues)
     return True
 
@@ -111,10 +110,10 @@ async def _save(
     desk: Desk, saver: ThreadSaver, named: NamedAnswers, continues: Mapping[str, bool]
 ) -> None:
     """Save answers to questions that are claimed, and have their lanes continue."""
-    going_on = {key: answer for key, answer in named.by_id.items() if continues[key]}
-    writes = named.waiting.writes(saver.tree, going_on)
     try:
-        asked = named.waiting.asked
+        await _asked_again(desk, continues)
+        going_on = {key: answer for key, answer in named.by_id.items() if continues[key]}
+        writes, asked = named.waiting.writes(saver.tree, going_on), named.waiting.asked
         notes = {key: desk.notes.get(key) or question_note(asked[key].question) for key in writes}
         await keep_answers(saver, named.head, named.origin, named.by_id, taken=notes)
         for write in writes.values():
