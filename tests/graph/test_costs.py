@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from helpers import Async, Drive, asks, chat, counted, failing, gives, retrying, says, scripted
 from helpers.costs import CENT, Named, costs, named, per_token, ran, table
+from helpers.decisions import Judge
 from langchain.agents.middleware import AgentMiddleware, before_model
 from langchain_core.caches import InMemoryCache
-from langchain_core.decisions import BaseDecisionModel, ClassifierResponse, Noul
+from langchain_core.decisions import Noul
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -122,21 +123,6 @@ def test_replies_cost_wherever_models_are_called(drive: Drive, where: str) -> No
     assert {name: each.cost for name, each in spent.by_agent.items()} == {
         name: each.tokens * CENT for name, each in spent.by_agent.items()
     }
-
-
-class Judge(BaseDecisionModel):
-    model: str = "judge"
-
-    @property
-    def _provider(self) -> str:
-        return "scripted"
-
-    def _classify(self, state: object, questions: dict[str, Any]) -> ClassifierResponse:
-        answers = {key: {"type": "noul", "noul": 0.1} for key in questions}
-        usage = {"input_tokens": 7, "output_tokens": 3}
-        return ClassifierResponse.model_validate(
-            {"answers": answers, "model": "judge", "id": "1", "usage": usage}
-        )
 
 
 class Judged(AgentMiddleware[Any, Any, Any]):
@@ -343,3 +329,26 @@ def test_a_transfer_and_a_message_without_a_model_cost_nothing(drive: Drive) -> 
     spent = ran(drive, ag.Runner(ann, prices=table))
     assert costs(spent)["bob"] == 0
     assert spent.cost == spent.tokens * CENT
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async prices", "sync prices"])
+def test_prices_that_end_the_event_loop_end_the_run_first(
+    error: type[BaseException], is_async: bool
+) -> None:
+    errors = [error()]
+
+    def price(model: str, usage: Any) -> Decimal:
+        if errors:
+            raise errors.pop()
+        return CENT
+
+    async def aprice(model: str, usage: Any) -> Decimal:
+        await asyncio.sleep(0)
+        return price(model, usage)
+
+    runner = ag.Runner(named("w", "cheap", "One.", "One."), prices=aprice if is_async else price)
+    with pytest.raises(error):
+        asyncio.run(runner.ainvoke("Go.", thread_id="t"))
+    assert runner.thread("t").status == "stopped"
+    assert asyncio.run(runner.ainvoke(thread_id="t")).text == "One."

@@ -25,6 +25,7 @@ from agentgraph.agents.costs import is_free, price_fault, reported
 from agentgraph.agents.functions import discard, is_awaitable
 from agentgraph.graph.failures import is_fatal
 from agentgraph.graph.nodes.asking import awaited
+from agentgraph.graph.nodes.calling import Contained
 from agentgraph.graph.nodes.metering import Meter, PriceQuestion
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.safe_repr import shown, shown_error
@@ -202,7 +203,8 @@ class Prices(ModelCalls):
         ledger = self.meter.ledger
         assert ledger.prices is not None
         try:
-            price = ledger.prices(question.model, _own(usage))
+            with Contained():
+                price = ledger.prices(question.model, _own(usage))
             if ledger.is_async and is_awaitable(price):
                 self.meter.open_prices[run_id] = question._replace(awaitable=price)
                 return
@@ -261,7 +263,8 @@ class AsyncPrices(_Observer):
         address, fn = self.meter.address, self.meter.ledger.prices
         is_made = _running_loop() is not self._loop
         try:
-            price = await arun_calls(awaited(address, "prices", fn, question.awaitable))
+            with Contained():
+                price = await arun_calls(awaited(address, "prices", fn, question.awaitable))
         except BaseException as error:
             is_open = opened.pop(run_id, None) is not None
             if isinstance(error, Exception):

@@ -5,32 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from helpers.decisions import TOKENS, Judge
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.decisions import BaseDecisionModel, ClassifierResponse, Noul
+from langchain_core.decisions import Noul
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
-
-TOKENS = 10
-"""The tokens of a decision; a scripted reply has none."""
-
-
-class Judge(BaseDecisionModel):
-    """Approves everything."""
-
-    model: str = "judge"
-
-    @property
-    def _provider(self) -> str:
-        return "scripted"
-
-    def _classify(self, state: object, questions: dict[str, Any]) -> ClassifierResponse:
-        answers = {key: {"type": "noul", "noul": 0.1} for key in questions}
-        usage = {"input_tokens": 7, "output_tokens": TOKENS - 7}
-        return ClassifierResponse.model_validate(
-            {"answers": answers, "model": "judge", "id": "1", "usage": usage}
-        )
-
 
 REQUEST: Any = {"state": "Bees.", "questions": {"risky": Noul(instructions="Is it risky?")}}
 
