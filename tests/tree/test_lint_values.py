@@ -5,25 +5,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from helpers import scripted
+from helpers.linted import MODEL, chat, function, seq
 from pydantic import BaseModel
 
 import agentgraph as ag
 
-MODEL = scripted("So.")
 UNREAD = "read it, leave it out, or name it in inputs= if the caller reads it"
-
-
-def chat(name: str, instruction: Any = "", **options: Any) -> Any:
-    return ag.chat_agent(name, MODEL, instruction=instruction, **options)
-
-
-def function(name: str, fn: Any, **options: Any) -> Any:
-    return ag.function_agent(name, fn, **options)
-
-
-def seq(*agents: ag.Agent) -> ag.Agent:
-    return ag.sequential("s", agents)
 
 
 def found(tree: ag.Agent, inputs: Any = ()) -> list[str]:

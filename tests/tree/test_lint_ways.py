@@ -3,23 +3,9 @@
 from typing import Any, Literal
 
 import pytest
-from helpers import scripted
+from helpers.linted import chat, function, seq
 
 import agentgraph as ag
-
-MODEL = scripted("So.")
-
-
-def chat(name: str, instruction: Any = "", **options: Any) -> Any:
-    return ag.chat_agent(name, MODEL, instruction=instruction, **options)
-
-
-def function(name: str, fn: Any, **options: Any) -> Any:
-    return ag.function_agent(name, fn, **options)
-
-
-def seq(*agents: ag.Agent) -> ag.Agent:
-    return ag.sequential("s", agents)
 
 
 def found(tree: ag.Agent) -> list[str]:
