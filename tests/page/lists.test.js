@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import {after, before, test} from "node:test";
 
-import {makeStore} from "../../agentgraph/window/page/store.js";
+import {firstThread, makeStore} from "../../agentgraph/window/page/store.js";
 
 const ids = (count) => Array.from({length: count}, (_, number) => ({thread_id: `t${number}`}));
 
@@ -51,5 +51,23 @@ test("a list says that there are more if its last page does", async () => {
   assert.deepEqual([store.state.threads.threads.length, store.state.threads.more], [650, true]);
   await store.listMore();
   assert.deepEqual([store.state.threads.threads.length, store.state.threads.more], [700, undefined]);
+  store.close();
+});
+
+test("the page opens on the thread that runs or waits, else on the one that ran last", () => {
+  const row = (thread_id, status, updated) => ({thread_id, status, updated});
+  const done = [row("new", "done", 3), row("last", "failed", 9), row("old", "stopped", 1)];
+  assert.equal(firstThread(done), "last");
+  assert.equal(firstThread([...done, row("waits", "paused", 4), row("waited", "paused", 2)]), "waits");
+  assert.equal(firstThread([row("runs", "running", 5), row("waits", "paused", 4)]), "runs");
+  assert.equal(firstThread([]), null);
+});
+
+test("a thread that was opened before the list arrived stays open", async () => {
+  const store = makeStore(backendOf(2, []));
+  store.open("mine");
+  await store.refreshThreads();
+  store.openFirst();
+  assert.equal(store.state.threadId, "mine");
   store.close();
 });

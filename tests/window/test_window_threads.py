@@ -19,6 +19,8 @@ def threads(server: WindowServer) -> None:
 
 def test_each_thread_says_how_it_stands(server: WindowServer, tab: Open) -> None:
     page = tab(server)
+    page.wait_for(lambda: page.search.startswith("?thread="))  # one that runs or waits
+    page.wait_for(lambda: page.status in {"running", "paused"})
     for name in ("done", "failed", "paused"):
         row = page.thread_row(f"listed-{name}")
         page.wait_for(lambda row=row, name=name: name.title() in page.text(f"{row} .thread-facts"))

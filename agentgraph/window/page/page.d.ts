@@ -85,6 +85,7 @@ export interface Store {
   backend: Backend;
   add(panel: Pick<Panel, "update">): void;
   open(threadId: string | null, line?: string | null): void;
+  openFirst(): void;
   select(id: string | null): void;
   loadOlder(): Promise<void>;
   refreshAbout(): Promise<void>;

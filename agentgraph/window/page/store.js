@@ -7,7 +7,7 @@ import {pathsOf} from "./activations.js";
 import {dropOldest, mergeBars, placeBars} from "./bars.js";
 
 /** @import {Backend, Bar, Receive, Received, Panel, State, Store} from "./page.d.ts" */
-/** @import {News, Thread, Timeline} from "./shapes.d.ts" */
+/** @import {News, Thread, ThreadRow, Timeline} from "./shapes.d.ts" */
 
 /** @typedef {{[K in keyof Received]: (data: Received[K]) => void}} Listeners */
 
@@ -38,6 +38,7 @@ export function makeStore(backend) {
   let paths = new Map(); // the ids of places, by their addresses without counters
   let listed = LISTED_FIRST;
   let asking = 0; // the timer of the list
+  let hasOpened = false; // whether a thread, or the form of a new one, has been opened
 
   /** @param {Partial<State>} changes */
   function set(changes) {
@@ -169,6 +170,7 @@ export function makeStore(backend) {
    * @param {string | null} [line]
    */
   function open(threadId, line = null) {
+    hasOpened = true;
     leave();
     set({
       threadId, line, turn: null, picks: new Map(), error: null, thread: null, stopping: null,
@@ -178,6 +180,11 @@ export function makeStore(backend) {
     if (!threadId) return;
     if (line === null) leave = backend.follow(threadId, null, receive);
     else openLine(threadId, line);
+  }
+
+  /** Open the thread that is running, waits or ran last, unless another one is open. */
+  function openFirst() {
+    if (!hasOpened) open(firstThread(state.threads?.threads ?? []));
   }
 
   /**
@@ -218,6 +225,7 @@ export function makeStore(backend) {
     },
     /** Open a thread, or one of its older lines. */
     open,
+    openFirst,
     select: (id) => set({selected: id}),
     /** Load the bars before the known ones. */
     async loadOlder() {
@@ -256,4 +264,17 @@ export function makeStore(backend) {
       document.removeEventListener("visibilitychange", refreshThreads);
     },
   };
+}
+
+/** Return the id of the thread that a person most likely looks for: one that runs or waits, else the latest.
+ *
+ * @param {ThreadRow[]} rows
+ */
+export function firstThread(rows) {
+  const active = rows.filter(({status}) => status === "running" || status === "paused");
+  const latest = (active.length ? active : rows).reduce(
+    (a, b) => (a && a.updated >= b.updated ? a : b),
+    /** @type {ThreadRow | null} */ (null),
+  );
+  return latest?.thread_id ?? null;
 }

@@ -57,10 +57,9 @@ export async function mount(root, backend, place = {}) {
   const shell = makeShell(root, store, store.backend, note);
   root.replaceChildren(...shell.nodes);
   store.set({about});
-  store.refreshThreads();
   if (thread) store.open(thread, line);
-  else store.set({threadId: null});
   if (thread && at) store.select(at);
+  store.refreshThreads().then(store.openFirst);
   return {store, close: shell.close};
 }
 
