@@ -53,14 +53,27 @@ def test_it_is_lit_while_it_runs(server: WindowServer, tab: Open) -> None:
     assert page.text(f"{page.box('walk')} .box-facts").startswith("×5 · ")
 
 
-def test_what_an_agent_is_saying_is_in_its_box(server: WindowServer, tab: Open) -> None:
+def test_the_last_words_of_an_agent_are_in_its_box(server: WindowServer, tab: Open) -> None:
     page = tab(server, "saying")
     server.call("start", text="write bees", thread_id="saying")
-    page.wait_for(lambda: " . ." in page.text(".box[data-place=novelist] > .box-live"))
+    page.wait_for(lambda: " . ." in page.text(".box[data-place=novelist] > .box-words"))
     server.gate("saying", 1)
     page.waits_for_status("done")
-    page.wait_for(lambda: page.text(".box[data-place=novelist] > .box-live") == "")
+    page.wait_for(lambda: "Draft 1 on write bees" in page.text(".box[data-place=novelist] > .box-words"))
     assert "Draft 1 on write bees" in page.text(".summary-said")
+
+
+def test_a_row_that_wraps_and_a_loop_show_where_they_continue(server: WindowServer, tab: Open) -> None:
+    server.run("print", "wraps", until="paused")
+    page = tab(server, "wraps")
+    page.wait_for(lambda: page.text(".box[data-place=boss] > .box-words") == "Print it?")
+    assert page.text(".box[data-place=refine] > .box-back") == "back to writer, up to 3 iterations"
+    arrow = "return getComputedStyle(document.querySelector(arguments[0]), arguments[1]).content"
+    assert page.script(arrow, "[data-place=review]", "::after") == '"→"'
+    assert page.script(arrow, "[data-place=boss]", "::before") == '"↳"'
+    assert page.script(arrow, "[data-place=boss]", "::after") == "none"  # nothing comes after it
+    page.click(f"{page.box('refine')} .box-toggle")
+    page.wait_for(lambda: not page.texts(".box[data-place=refine] > .box-back"))
 
 
 def test_a_thousand_items_are_a_grid_by_key(server: WindowServer, tab: Open) -> None:
@@ -148,7 +161,7 @@ def test_laps_in_laps_are_those_of_the_lap_around(server: WindowServer, tab: Ope
 
 
 def test_boxes_are_closed_and_opened(server: WindowServer, tab: Open) -> None:
-    page = tab(server)
+    page = tab(server, "not-run")
     page.wait_for(lambda: "writer" in page.boxes)
     every = len(page.boxes)
     page.click(f"{page.box('refine')} .box-toggle")
@@ -159,8 +172,11 @@ def test_boxes_are_closed_and_opened(server: WindowServer, tab: Open) -> None:
     page.click(".tree-open-all")
     page.wait_for(lambda: len(page.boxes) == every)
     page.click(".tree-legend")
-    page.wait_for(lambda: "loop: repeatedly" in page.text(".legend"))
-    assert "✕ Failed" in page.text(".legend")
+    page.wait_for(lambda: page.texts(".legend h3") == ["Boxes", "States", "Marks"])
+    boxes, states, marks = page.texts(".legend section")
+    assert "loop: repeatedly" in boxes
+    assert "✕ Failed" in states
+    assert "×3: ran 3 times" in marks
     page.click(".tree-larger")
     page.click(".tree-larger")
     zoom = page.script("return Number(document.querySelector('.picture').style.zoom)")

@@ -18,6 +18,8 @@ export const KIND_WORDS = {
   node: "node of a graph",
 };
 
+const LAST_WORDS = 120; // characters of an agent's last words
+
 /** @typedef {{show: (found: PlaceStatuses, look: TreeLook) => void, reopen: () => void}} Shown */
 /** @typedef {Shown & {node: HTMLElement}} Box */
 
@@ -35,9 +37,9 @@ export function makeBox(place, acts) {
   const facts = el("span", {class: "box-facts"});
   const open = el("button", {type: "button", class: "box-open"}, icon(data.kind), name, mark, facts);
   const head = el("div", {class: "box-head"}, open);
-  const live = el("div", {class: "box-live", dir: "auto", hidden: true});
+  const words = el("div", {class: "box-words", dir: "auto", hidden: true});
   const after = afterLine(data, (id) => acts.placeOf(id).node.name);
-  const node = el("div", {class: isBig ? "box big" : "box", role: "treeitem"}, head, after, live);
+  const node = el("div", {class: isBig ? "box big" : "box", role: "treeitem"}, head, after, words);
   node.dataset.kind = data.kind;
   node.dataset.place = data.id;
   if (data.is_called) node.classList.add("called");
@@ -67,9 +69,9 @@ export function makeBox(place, acts) {
     const isAround = isBig && status.tokens > 0;
     facts.title = isAround ? `${countText(status.tokens)} tokens, including the agents inside` : "";
     node.classList.toggle("selected", look.selectedPlace === data.id);
-    const said = status.state === "running" ? look.saying.get(data.id) : undefined;
-    live.hidden = !said;
-    setText(live, said ? shortText(said.slice(-120), 120) : "");
+    setText(words, wordsOf(data, status, look.saying));
+    words.hidden = !words.textContent;
+    words.title = words.textContent ?? "";
     open.title = `${data.about || KIND_WORDS[data.kind] || data.kind}: ${stateText(status.state)}`;
     open.setAttribute("aria-label", [
       data.name.slice(0, 80), data.kind, stateText(status.state), facts.textContent,
@@ -92,6 +94,7 @@ export function makeBox(place, acts) {
  */
 function makeInside(node, head, data, acts) {
   const toggle = el("button", {type: "button", class: "box-toggle"});
+  const back = backLine(data);
   /** @type {HTMLElement | null} */
   let place = null; // the element with the boxes
   /** @type {Box[]} */
@@ -106,6 +109,7 @@ function makeInside(node, head, data, acts) {
     toggle.textContent = isOpen ? "▾" : "▸";
     toggle.setAttribute("aria-label", `${isOpen ? "Close" : "Open"} ${shortText(data.name, 80)}`);
     place?.remove();
+    back?.remove();
     place = null;
     boxes = isOpen ? data.children.map((child) => makeBox(acts.placeOf(child.id), acts)) : [];
     if (!isOpen) return;
@@ -113,6 +117,7 @@ function makeInside(node, head, data, acts) {
     place = el("div", {class: "box-inside", role: "group"});
     place.append(...(data.kind === "workflow" ? columnsOf(data.children, nodes) : nodes));
     node.append(place);
+    if (back) node.append(back);
     if (shown) show(...shown);
   }
 
@@ -159,6 +164,29 @@ function columnsOf(children, nodes) {
 function itemsOf(place, acts) {
   const child = place.node.children.find((each) => each.is_called);
   return child ? makeItems((count) => acts.pick(child.id, count)) : null;
+}
+
+/** Return the last words of an agent: those that it streams, else its output, its question or its error.
+ *
+ * @param {TreeNode} data
+ * @param {PlaceStatus} status
+ * @param {TreeLook["saying"]} saying
+ */
+function wordsOf({id, kind, children}, {state, last}, saying) {
+  if (state === "running") return shortText(saying.get(id)?.slice(-LAST_WORDS) ?? "", LAST_WORDS);
+  const isOwn = last?.place === id && kind !== "each" && children.every((child) => child.is_called);
+  return isOwn ? shortText(last.text, LAST_WORDS) : "";
+}
+
+/** Make the line from the last box of a loop back to its first one; null for others.
+ *
+ * @param {TreeNode} node
+ */
+function backLine({kind, most, children}) {
+  if (kind !== "loop") return null;
+  const bound = most ? `, up to ${most} iterations` : "";
+  const text = `back to ${shortText(children[0].name, 40)}${bound}`;
+  return el("div", {class: "box-back", title: text}, el("span", {}, text));
 }
 
 /**

@@ -1,10 +1,10 @@
 // The tree with the states of a thread's bars: the chosen turns and iterations, open boxes and the zoom.
 
 import {placesOf, placeStatuses} from "./activations.js";
-import {atNextFrame, el, icon, paced, toolButton} from "./elements.js";
+import {atNextFrame, el, paced, toolButton} from "./elements.js";
+import {makeLegend} from "./legend.js";
 import {valueOf} from "./maps.js";
-import {KIND_WORDS, makePicture} from "./picture.js";
-import {STATES, STATUS_MARKS, stateText} from "./states.js";
+import {makePicture} from "./picture.js";
 
 /** @import {Changed, Places, PlaceStatuses, State, Store, TreeActs} from "./page.d.ts" */
 /** @import {TreeNode} from "./shapes.d.ts" */
@@ -16,12 +16,6 @@ const SMALLEST_FIT = 0.8;
 const LARGEST = 2;
 const ZOOM_STEP = 1.2;
 const ELAPSED = 1000; // milliseconds between updates of running times
-const SIGNS = [
-  ["→", "then"], ["⇄", "may transfer to each other"],
-  ["dashed box", "called by the enclosing agent, or for each item"], ["dotted box", "a switch"],
-  ["hatched bar", "paused or discarded"], ["dashed bar", "stopped or discarded"],
-  ["fading bar", "running"], ["grey band ⋯", "a hidden wait"],
-];
 
 /** @param {Store} store */
 export function makeTree(store) {
@@ -55,11 +49,11 @@ export function makeTree(store) {
     },
   };
   const picture = makePicture(acts);
-  const legend = el("ul", {class: "legend", hidden: true, "aria-label": "Legend"});
+  const legend = makeLegend();
   const scroller = el("div", {class: "tree-scroller", tabindex: -1}, picture.node);
   const legendButton = toolButton("tree-legend", "Legend", "Legend", () => {
-    legend.hidden = !legend.hidden;
-    legendButton.setAttribute("aria-pressed", String(!legend.hidden));
+    legend.node.hidden = !legend.node.hidden;
+    legendButton.setAttribute("aria-pressed", String(!legend.node.hidden));
   });
   const tools = el("div", {class: "panel-head"},
     el("h2", {}, "Tree"), turns, el("span", {class: "spacer"}),
@@ -70,7 +64,7 @@ export function makeTree(store) {
     toolButton("tree-larger", "Zoom tree in", "+", () => setZoom(zoom * ZOOM_STEP)),
     toolButton("tree-fit", "Fit tree", "Fit", () => fit()),
   );
-  const node = el("section", {class: "tree panel", "aria-label": "Tree"}, tools, legend, scroller);
+  const node = el("section", {class: "tree panel", "aria-label": "Tree"}, tools, legend.node, scroller);
   turns.addEventListener("change", () => {
     const turn = turns.value === "last" ? null : turns.value === "all" ? -1 : Number(turns.value);
     store.set({turn, picks: new Map()});
@@ -119,12 +113,7 @@ export function makeTree(store) {
     places = placesOf(tree);
     built = tree;
     picture.build(acts.placeOf(tree.id));
-    const kinds = [...new Set([...places.values()].map((place) => place.node.kind))];
-    legend.replaceChildren(...kinds.map((kind) => {
-      const entry = el("li", {}, icon(kind), ` ${kind}: ${KIND_WORDS[kind] ?? kind}`);
-      entry.dataset.kind = kind;
-      return entry;
-    }), ...stateEntries(), ...signEntries());
+    legend.show(new Set([...places.values()].map((place) => place.node.kind)));
     fitSoon();
   }
 
@@ -202,17 +191,4 @@ export function makeTree(store) {
       if (changed.has("threadId")) scroller.scrollTo(0, 0);
     },
   };
-}
-
-/** Make the entries of the legend for the states of activations. */
-function stateEntries() {
-  return STATES.map((state) => {
-    const mark = el("span", {class: "mark"}, STATUS_MARKS[state]);
-    mark.dataset.state = state;
-    return el("li", {}, mark, ` ${stateText(state)}`);
-  });
-}
-
-function signEntries() {
-  return SIGNS.map(([sign, what]) => el("li", {}, el("b", {}, sign), `: ${what}`));
 }
