@@ -116,6 +116,13 @@ def loopback_only() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def new_objects() -> None:
+    """Have the garbage collector look through the objects of one file, not of all."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     mark(item)
 

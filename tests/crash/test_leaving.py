@@ -7,7 +7,7 @@ and in the end the thread gives what a run gives that nobody left.
 import asyncio
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,14 +37,6 @@ STEP = 1 if EXAMPLES else 43
 """Runs are left after each event; without examples, after a few."""
 SYNC_WAYS, ASYNC_WAYS = ("sync-memory", "sync-sqlite"), ("async-memory", "async-sqlite")
 async_ways = pytest.mark.parametrize("way", ASYNC_WAYS)
-
-
-@pytest.fixture(autouse=True)
-def new_objects() -> Iterator[None]:
-    """Have `check_tasks` look through new objects alone; all of a large process take seconds."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 class Left:

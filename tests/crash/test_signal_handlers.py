@@ -42,7 +42,7 @@ READING = FILES | {
     module.__file__ for module in (*JOURNAL, guarded_saver, result, thread, thread_list, turns)
 }
 STEP = 1 if EXAMPLES else 19
-"""Each place is tried; without examples, each thirteenth one."""
+"""Each place is tried; without examples, every nineteenth one."""
 
 
 class HandlerError(BaseException):

@@ -166,6 +166,8 @@ def test_all_runs_of_a_saver_end_when_its_locks_are_lost_and_the_next_run_has_ne
 CONNECTIONS = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
+HELD_AND_CONNECTIONS = f"SELECT ({HELD}), ({CONNECTIONS})"
+"""Asked at once: the server may still count the connection of a question that was asked before."""
 
 
 def test_a_hundred_runs_at_a_time_have_one_connection_for_all_locks(url: str) -> None:
@@ -177,8 +179,7 @@ def test_a_hundred_runs_at_a_time_have_one_connection_for_all_locks(url: str) ->
         runs = [runner.run("Go.", thread_id=f"t{number}") for number in range(100)]
         for run in runs:
             next(run)
-        assert Databases.ask(url, HELD) == [(100,)]
-        assert Databases.ask(url, CONNECTIONS) == [(2,)]
+        assert Databases.ask(url, HELD_AND_CONNECTIONS) == [(100, 2)]
         assert [lines(run) for run in runs] == [["s/b: b"]] * 100
         assert Databases.ask(url, HELD) == [(0,)]
 

@@ -59,7 +59,9 @@ def test_the_last_words_of_an_agent_are_in_its_box(server: WindowServer, tab: Op
     page.wait_for(lambda: " . ." in page.text(".box[data-place=novelist] > .box-words"))
     server.gate("saying", 1)
     page.waits_for_status("done")
-    page.wait_for(lambda: "Draft 1 on write bees" in page.text(".box[data-place=novelist] > .box-words"))
+    page.wait_for(
+        lambda: "Draft 1 on write bees" in page.text(".box[data-place=novelist] > .box-words")
+    )
     assert "Draft 1 on write bees" in page.text(".summary-said")
 
 
