@@ -993,7 +993,7 @@ class Runner(metaclass=HintsNames):
             UnknownInterruptError: An answer names a question that is not pending, or there is none.
             InvalidAnswerError: An answer does not fit its question's schema, or cannot be saved.
             TreeChangedError: The thread was run by a tree of another shape.
-            ThreadBusyError: A run on the thread has not begun.
+            ThreadBusyError: A run on the thread has not begun, or other calls answer it for too long.
             AgentGraphError: The saver supports async calls only; or the active run needs the event loop
                 that this call would block.
         """

@@ -1,5 +1,6 @@
 """Answers on a thread at rest: they are stored, and the next run takes them."""
 
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,7 +13,9 @@ from helpers.forking import Forker
 from langgraph.types import interrupt
 
 import agentgraph as ag
+from agentgraph.journal.locks import ThreadLock
 from agentgraph.testing import call, calls
+from agentgraph.threads.live import answering as live_answering
 
 
 class Answered(Session):
@@ -335,3 +338,21 @@ def test_an_answer_in_time_counts_after_the_deadline(session: Answered) -> None:
         "ann": "yes",
         "bob": "no",
     }
+
+
+def test_an_answer_waits_while_other_calls_answer_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = ag.Runner(ag.human("boss", "Print it?"))
+    runner.invoke("Go.", thread_id="t")
+    other = ThreadLock(runner.saver, "agentgraph-answer-t")
+    other.acquire()
+    with monkeypatch.context() as hurried, pytest.raises(ag.ThreadBusyError) as caught:
+        hurried.setattr(live_answering, "_LONGEST", 0.0)
+        runner.answer("t", "yes")
+    assert str(caught.value) == (
+        "thread 't' is busy: other calls are answering its questions; nothing was saved, so answer "
+        "again"
+    )
+    monkeypatch.setattr(live_answering, "_ATTEMPTS", 1)
+    threading.Timer(0.1, other.release).start()
+    runner.answer("t", "yes")
+    assert [each.answer for each in runner.thread("t").answered] == ["yes"]

@@ -17,6 +17,7 @@ from agentgraph.journal.locks import holding
 from agentgraph.journal.requests import Request, put_request
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at
+from agentgraph.safe_repr import shown
 from agentgraph.threads.live.active_run import active_run_on
 from agentgraph.threads.live.run_answers import (
     answer_run,
@@ -33,6 +34,8 @@ _ATTEMPTS = 100
 _WAIT = 1.0
 """Maximum seconds to wait for a run of another process: until it has saved a question that it asked,
 and until it has taken the answers."""
+_LONGEST = 30.0
+"""Maximum seconds to wait while other calls answer the thread."""
 _LOCK = "agentgraph-answer-"
 """The beginning of the name under which the caller holds a lock."""
 
@@ -45,22 +48,43 @@ async def answer(saver: ThreadSaver, answers: object) -> None:
         UnknownInterruptError: An answer to a question that is not pending, or no answer at all.
         InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
         TreeChangedError: The thread was run by a tree of another shape.
-        ThreadBusyError: A run on the thread has not begun.
+        ThreadBusyError: A run on the thread has not begun, or other calls answer it for too long.
     """
     request: Request | None = None
     for attempt in range(_ATTEMPTS):
         try:
             if request is None:
-                alone = [f"{_LOCK}{saver.thread_id}"]
-                request = await holding(saver.saver, alone, _given(saver, answers))
+                request = await _alone(saver, answers)
             if request is None or await _is_taken(saver, request):
                 return
-        except ThreadBusyError:  # by a run that begins, or by another call, which does not take long
+        except ThreadBusyError:  # by a run that begins, or by a short call
             if attempt == _ATTEMPTS - 1:
                 raise
         if request is not None and attempt * _SECONDS > _WAIT:
             return
         await Call(time.sleep, asyncio.sleep, (_SECONDS,))
+
+
+async def _alone(saver: ThreadSaver, answers: object) -> Request | None:
+    """Act as `_given` does, once no other call answers the thread: one may wait for a lane to ask."""
+    name, until = f"{_LOCK}{saver.thread_id}", time.monotonic() + _LONGEST
+    while True:
+        try:
+            return await holding(saver.saver, [name], _given(saver, answers))
+        except ThreadBusyError as error:
+            if error.thread_id != name:
+                raise
+            if time.monotonic() > until:
+                raise _other_calls_error(saver) from None
+        await Call(time.sleep, asyncio.sleep, (_SECONDS,))
+
+
+def _other_calls_error(saver: ThreadSaver) -> ThreadBusyError:
+    return ThreadBusyError(
+        f"thread {shown(saver.thread_id)} is busy: other calls are answering its questions; nothing "
+        "was saved, so answer again",
+        saver.thread_id,
+    )
 
 
 async def _given(saver: ThreadSaver, answers: object) -> Request | None:

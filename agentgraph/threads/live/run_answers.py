@@ -136,9 +136,12 @@ def check_open(saver: ThreadSaver, named: NamedAnswers, taken: Collection[str]) 
 
 
 def _answered_error(saver: ThreadSaver, named: NamedAnswers) -> UnknownInterruptError:
+    at = {each.id: each.address for each in named.waiting.questions}
+    asked = [f"{at[key]} ({key})" for key in named.by_id]
+    those = f"the question {asked[0]}" if len(asked) == 1 else f"one of {', '.join(asked)}"
     return UnknownInterruptError(
-        f"thread {shown(saver.thread_id)}: a question of {', '.join(named.by_id)} has an answer by "
-        "now, or is not needed any more; nothing was saved",
+        f"thread {shown(saver.thread_id)}: {those} has an answer by now, or is not needed any more; "
+        "nothing was saved",
         saver.thread_id,
     )
 
