@@ -135,7 +135,9 @@ class _Chart:
         is_again = agent_step.task is not None and any(
             each.time < came.began for each in runs.resumptions
         )
-        began = agent_step.saved.time if is_again else came.began  # an attempt before may have failed
+        began = came.began
+        if is_again:  # an attempt before may have failed; a copied result is older than its step
+            began = min(began, agent_step.saved.time)
         return BarPart(began, came.ended, BAR_STATE[came.state], came.error)
 
     def _split(

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal, NamedTuple
 
 from agentgraph.journal.states import BarState
@@ -99,11 +100,12 @@ def in_order(bars: Iterable[Bar]) -> list[Bar]:
 def joined(before: Iterable[Bar], after: Iterable[Bar]) -> list[Bar]:
     """Join bars with those of a later read, which replace the bars with their ids.
 
-    An enclosing bar may have started before the later read.
+    An enclosing bar may have started before the steps of the later read.
     """
-    known = {each.id: each for each in before}
+    known, later = {each.id: each for each in before}, [*after]
     outer = {each.inside for each in known.values()}
-    again = {each.id: _from_before(each, known) if each.id in outer else each for each in after}
+    since = min((each.began for each in later), default=inf)
+    again = {each.id: _from_before(each, known, since) if each.id in outer else each for each in later}
     merged = known | again
     inside: dict[str | None, list[Bar]] = defaultdict(list)
     for bar_id in sorted(merged, key=depths(merged).__getitem__, reverse=True):
@@ -117,15 +119,15 @@ def joined(before: Iterable[Bar], after: Iterable[Bar]) -> list[Bar]:
     return in_order(merged.values())
 
 
-def _from_before(bar: Bar, known: Mapping[str, Bar]) -> Bar:
-    """Return an enclosing bar with its known start.
+def _from_before(bar: Bar, known: Mapping[str, Bar], since: float) -> Bar:
+    """Return an enclosing bar with its known start if that is in a step that was not read again.
 
-    An activation may have started in a step that was not read again. A call has only one step.
+    A lane that asks again after a pause starts again, in a step that was read. A call has one step.
     """
     before = known.get(bar.id, bar)
-    if bar.kind != "agent":
+    if bar.kind != "agent" or before.began >= since:
         return bar
-    return replace(bar, began=min(before.began, bar.began), step=before.step)
+    return replace(bar, began=before.began, step=before.step)
 
 
 def last_text(parts: Iterable[BarPart]) -> str:

@@ -225,6 +225,37 @@ def test_items_begin_when_one_of_those_before_has_ended(timed: Callable[..., Tim
         assert len(others) < 2, "more than two at once"
 
 
+def test_items_that_ask_again_begin_again_for_every_reader(timed: Callable[..., Timed]) -> None:
+    thread = timed(ag.each("e", asks("ask"), lambda ctx: ["a", "b"], max_concurrency=1))
+    thread.run()
+    read = thread.timeline()
+    thread.resume({"e/ask(0)": "yes"})
+    later = thread.timeline(since=read.upto)
+    assert later.continues
+    assert read.joined(later).bars == thread.timeline().bars
+
+
+def test_an_item_that_a_rewind_keeps_was_run_before(timed: Callable[..., Timed]) -> None:
+    failing = [ValueError("not yet")]
+
+    def items(ctx: ag.Context) -> list[str]:
+        if failing:
+            raise failing.pop()
+        return ["a", "b"]
+
+    thread = timed(ag.each("e", says("read"), items))
+    thread.run()
+    thread.resume()
+    old = {bar.address: bar for bar in thread.timeline().bars}
+    thread.follow("rewind", "t", "e/read(0)", hear=lambda _: None)
+    new = {bar.address: bar for bar in thread.timeline().bars}
+    assert (new["e/read(1)"].began, new["e/read(1)"].ended) == (
+        old["e/read(1)"].began,
+        old["e/read(1)"].ended,
+    )
+    assert new["e/read(0)"].began > old["e/read(0)"].began
+
+
 def test_the_loser_of_a_race_is_void(timed: Callable[..., Timed], drive: Drive) -> None:
     slow = ag.sequential("slow", [says("begins"), asks("waits")])
     thread = timed(ag.parallel("race", [says("fast"), slow], on_error="first"))
