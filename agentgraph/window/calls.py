@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 from agentgraph.agents.limits import Limits
@@ -102,6 +103,7 @@ class Window:
         """Return the tree and the title: the data of the page before it opens a thread."""
         return {
             "title": self.title,
+            "version": version("langgraph-agentgraph"),
             "tree": tree_data(self.runner.engine.tree),
             "can_reload": self._source is not None,
             "is_read_only": self._is_read_only,

@@ -3,7 +3,7 @@ import {test} from "node:test";
 
 import {messageEntries} from "../../agentgraph/window/page/messages.js";
 import {faultsIn, questionRest, questionText} from "../../agentgraph/window/page/forms.js";
-import {limitHit} from "../../agentgraph/window/page/limits.js";
+import {limitHit, missingValue} from "../../agentgraph/window/page/limits.js";
 import {activationBar, lookAt, lookedAt, selectTarget} from "../../agentgraph/window/page/looking.js";
 import {valueOf} from "../../agentgraph/window/page/maps.js";
 import {stagesOf} from "../../agentgraph/window/page/stages.js";
@@ -89,8 +89,10 @@ test("a question is its text, and what else there is to it", () => {
   assert.equal(questionRest("Print it?"), undefined);
   assert.equal(questionText({pages: 3}), '{\n  "pages": 3\n}');
   const approval = {type: "tool_approval", name: "mail", args: {}};
-  assert.equal(questionText(approval), "Approve this action?");
+  assert.equal(questionText(approval), "Approve mail?");
   assert.equal(questionRest(approval), undefined);
+  const several = {action_requests: [{name: "pay"}, {name: "mail"}, {name: "pay"}]};
+  assert.equal(questionText(several), "Approve pay ×2, mail?");
 });
 
 test("the faults of an answer are told by the paths of its fields", () => {
@@ -107,4 +109,15 @@ test("of many messages the last are shown, until all are asked for", () => {
   assert.equal(keys(false).length, 16);
   assert.equal(keys(true).length, 30);
   assert.equal(messageEntries(messages.slice(0, 15), "saw", false, () => {}).length, 15);
+});
+
+test("an error names the value that the run lacks", () => {
+  const has = "(available: none)";
+  const texts = [
+    `writer: the template names {topic}, but the run has no value of that name ${has}; pass it`,
+    `s/writer: ctx.values has no 'topic' ${has}; pass it with values=`,
+    `s/each: over names the value 'topic', which is not in the run ${has}; pass it`,
+  ];
+  for (const text of texts) assert.equal(missingValue(text), "topic");
+  assert.equal(missingValue("The ink is empty."), null);
 });

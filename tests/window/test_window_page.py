@@ -11,6 +11,8 @@ from selenium.webdriver import Keys
 from window_page import WindowPage
 from window_process import WindowServer
 
+import agentgraph as ag
+
 Open = Callable[..., WindowPage]
 
 
@@ -31,6 +33,19 @@ def test_a_failure_says_what_failed_and_why(server: WindowServer, tab: Open) -> 
     page.waits_for_status("done")
     page.wait_for(lambda: page.boxes["printer"] == "done")
     assert page.texts(".notice") == []
+
+
+def test_a_missing_value_opens_the_field_that_it_needs(server: WindowServer, tab: Open) -> None:
+    server.run("rhyme", "rhyming", until="failed")
+    page = tab(server, "rhyming")
+    page.wait_for(lambda: page.texts(".notice.bad button") == ["Open activation", "Set value topic"])
+    page.click(".notice.bad button:last-child")
+    page.wait_for(lambda: page.script("return document.activeElement.value") == '{"topic": ""}')
+    assert "The run has no value topic." in page.text(".tab-actions .resume")
+    page.keys("bees")
+    page.click(".tab-actions .resume .primary")
+    page.waits_for_status("done")
+    page.wait_for(lambda: page.text(".summary-said") == "Output\nRhyme on bees. Done.")
 
 
 def test_a_stop_is_under_way_until_the_step_has_ended(server: WindowServer, tab: Open) -> None:
@@ -55,8 +70,13 @@ def test_a_question_that_waits_is_shown_and_answered(server: WindowServer, tab: 
     page = tab(server, "asked")
     page.wait_for(lambda: page.tab_shown == "questions")
     assert page.text(".tab[data-tab=questions] .badge") == "1"
-    assert page.text(".notice.ask").startswith("1 open question")
     page.wait_for(lambda: "Print it?" in page.text(".tab-questions"))
+    assert not page.find(".notice.ask").is_displayed()  # one banner for one question
+    page.leave_fields()
+    page.keys("1")
+    page.wait_for(lambda: page.text(".notice.ask") == "boss asks: Print it? Answer question")
+    page.click(".notice.ask button")
+    page.wait_for(lambda: page.tab_shown == "questions")
     page.find(".tab-questions input[type=radio]").click()
     page.click(".tab-questions button.primary")
     page.waits_for_status("done")
@@ -176,6 +196,7 @@ def test_help_theme_and_tabs_by_keys(server: WindowServer, tab: Open) -> None:
     page.leave_fields()
     page.keys("?")
     page.wait_for(lambda: page.find(".help").is_displayed())
+    assert page.text(".help h2") == f"agentgraph {ag.__version__}"
     assert "dark and light" in page.text(".help")
     page.keys(Keys.ESCAPE)
     page.wait_for(lambda: not page.find(".help").is_displayed())
@@ -225,6 +246,28 @@ def test_it_fits_windows(server: WindowServer, tab: Open, size: tuple[int, int])
             assert 0 <= box["x"] <= size[0] - box["width"], css
     finally:
         page.driver.set_window_size(1280, 900)
+
+
+def test_a_narrow_window_is_one_column_with_the_threads_above_it(
+    server: WindowServer, tab: Open
+) -> None:
+    server.run("print", "narrow", until="paused")
+    server.run("shout", "beside-narrow")
+    page = tab(server)
+    metrics = {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    page.driver.get(f"{server.url}/?thread=narrow")
+    page.opens().waits_for_status("paused")
+    assert page.script("return document.documentElement.scrollWidth <= innerWidth")
+    assert not page.find(".left").is_displayed()
+    assert page.find(".tree-scroller").size["width"] > 380
+    page.click(".notice.ask button")
+    top = "return document.querySelector('.card').getBoundingClientRect().y"
+    page.wait_for(lambda: 0 <= page.script(top) < 450)
+    page.click(".toggle-left")
+    page.click(f"{page.thread_row('beside-narrow')} .thread-open")
+    page.waits_for_status("done")
+    page.wait_for(lambda: not page.find(".left").is_displayed())
 
 
 def test_parts_are_resized_and_hidden(server: WindowServer, tab: Open) -> None:

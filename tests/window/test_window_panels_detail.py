@@ -131,6 +131,7 @@ def test_an_error_and_the_attempt_before_a_resume(panels: Panels) -> None:
 def test_the_step_is_copied(panels: Panels) -> None:
     panels.run("steps")
     panels.select("does/steps/step2")
+    panels.unfold("Ids", DETAIL)
     panels.wait_for(lambda: ":step2" in panels.text(".detail .step code"))
     panels.press("Copy step", DETAIL)
     panels.wait_for(lambda: "Copied" in panels.text(".step") or "Selected" in panels.text(".step"))

@@ -156,6 +156,11 @@ def tree_of(folder: str) -> ag.Agent:
             "count": ag.loop("counting", [ag.function_agent("counter", count)], max_iterations=2000),
             "house": house(gates),
             "nest": ag.loop("outer", [inner], max_iterations=2),
+            "rhyme": ag.chat_agent(
+                "poet",
+                ScriptedChatModel(responses=lambda messages: f"{messages[0].text} Done."),
+                instruction="Rhyme on {topic}.",
+            ),
         },
         otherwise=ag.function_agent("nobody", lambda ctx: "Nobody knows what that means."),
     )

@@ -1,9 +1,10 @@
 // The actions on a thread: start a run or turn, steer, stop, resume, reload the tree.
 
 import {isAround} from "./activations.js";
+import {lastFailed} from "./bars.js";
 import {el, longText, newId, setText} from "./elements.js";
 import {actionButton, putEntries, refusal} from "./entries.js";
-import {limitHit, limitsForm, valuesForm} from "./limits.js";
+import {limitHit, limitsForm, missingValue, valuesForm} from "./limits.js";
 
 /** @import {Backend, Bar, Changed, Entry, State, Store} from "./page.d.ts" */
 /** @import {Calls} from "./shapes.d.ts" */
@@ -246,9 +247,19 @@ export function makeActions(store, backend) {
     const isOld = Date.now() - saidAt > SAID_SECONDS * 1000;
     if (changed.has("threadId") || (changed.has("thread") && isOld)) setText(said, "");
     if (changed.has("thread")) forgetSaid();
-    const hit = status() === "failed" ? limitHit(state) : null;
-    limits.show(hit, hit?.name === "cost" || typeof state.thread?.cost === "string");
+    showNeeds(state);
     showControls();
+  }
+
+  /** Open the field that a failed run needs: a higher limit, or a missing value.
+   *
+   * @param {State} state
+   */
+  function showNeeds(state) {
+    const hasFailed = status() === "failed";
+    const hit = hasFailed ? limitHit(state) : null;
+    limits.show(hit, hit?.name === "cost" || typeof state.thread?.cost === "string");
+    resumeValues.show(hasFailed ? missingValue(lastFailed(state.bars)?.text ?? "") : null);
   }
 
   /** @type {string | null} */

@@ -47,3 +47,16 @@ export function dropOldest(known, most) {
   for (const bar of bars.slice(0, bars.length - most)) known.delete(bar.id);
   return true;
 }
+
+/** Return the innermost failed bar: the one that started last.
+ *
+ * @param {Map<string, Bar>} bars
+ */
+export function lastFailed(bars) {
+  /** @type {Bar | null} */
+  let found = null;
+  for (const bar of bars.values()) {
+    if (bar.state === "failed" && (!found || bar.began >= found.began)) found = bar;
+  }
+  return found;
+}

@@ -154,6 +154,16 @@ export function shortText(text, most = 200) {
   return start.length > most ? `${line.slice(0, most)}…` : line;
 }
 
+const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+
+/** Return the shown id of a thread or a step; a random id is cut to its start.
+ *
+ * @param {string} id
+ */
+export function shortId(id) {
+  return UUID.test(id) ? `${id.slice(0, 8)}…` : shortText(id, 100);
+}
+
 /** Make an element with a text that shows its start and a button for the rest.
  *
  * @param {unknown} text

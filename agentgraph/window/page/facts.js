@@ -1,7 +1,7 @@
 // The facts of an activation: its address, state and step, and links to the other runs of its place.
 
 import {countText, durationText, el, focusIn, shortText, timeText} from "./elements.js";
-import {actionButton} from "./entries.js";
+import {actionButton, foldable} from "./entries.js";
 import {stateText} from "./states.js";
 
 /** @import {Bar, Entry, Store} from "./page.d.ts" */
@@ -49,8 +49,8 @@ export function factEntries(store, facts, bar) {
         ),
     ],
   ];
-  if (step) entries.push(["step", step, () => stepView(step)]);
   entries.push(...againEntries(store));
+  if (step) entries.push(["ids", step, () => foldable("Ids", () => stepView(step), {class: "ids"})]);
   return [...entries, ...voidEntries(store, bar), ...lapEntries(store, bar)];
 }
 

@@ -31,12 +31,24 @@ export function questionForm({value, response_schema: schema}, previous) {
  * @param {Data} value
  */
 export function questionText(value) {
-  if (Array.isArray(value?.action_requests) || value?.type === "tool_approval") {
-    return "Approve this action?";
-  }
+  if (Array.isArray(value?.action_requests)) return approvalText(value.action_requests);
+  if (value?.type === "tool_approval") return approvalText([value]);
   if (typeof value === "string") return value;
   const text = value?.message ?? value?.question ?? value?.description;
   return typeof text === "string" ? text : JSON.stringify(value, null, 2);
+}
+
+/** Return the question for the approval of tool calls: "Approve pay ×3, mail?".
+ *
+ * @param {Data[]} calls
+ */
+function approvalText(calls) {
+  const names = calls.map((each) => String(each?.name));
+  const counted = [...new Set(names)].map((name) => {
+    const count = names.filter((each) => each === name).length;
+    return count > 1 ? `${name} ×${count}` : name;
+  });
+  return `Approve ${counted.join(", ")}?`;
 }
 
 /** Return the data of a question without its text, or undefined if there is no other data.

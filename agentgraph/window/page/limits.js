@@ -35,6 +35,24 @@ export function limitHit(state) {
   return null;
 }
 
+const MISSING = [
+  /the template names \{([^}]+)\}, but the run has no value/,
+  /ctx\.values has no '([^']+)' \(available/,
+  /names the value '([^']+)', which is not in the run/,
+];
+
+/** Return the name of the missing value of a failed activation; null for other errors.
+ *
+ * @param {string} error
+ */
+export function missingValue(error) {
+  for (const form of MISSING) {
+    const [, name] = form.exec(error) ?? [];
+    if (name) return name;
+  }
+  return null;
+}
+
 /** Make the form for limits: {node, read, clear, show}; a cost is sent as text, which is exact. */
 export function limitsForm() {
   const inputs = new Map(
@@ -105,7 +123,7 @@ export function limitsForm() {
   };
 }
 
-/** Make the form for values: {node, read, clear}. */
+/** Make the form for values: {node, read, clear, show}. */
 export function valuesForm() {
   const id = newId("values");
   const input = el("textarea", {
@@ -115,13 +133,17 @@ export function valuesForm() {
     spellcheck: "false",
     placeholder: '{"topic": "bees"}',
   });
+  const note = el("p", {class: "limit-note", hidden: true});
   const node = el(
     "details",
     {class: "values"},
     el("summary", {}, "Values"),
+    note,
     el("label", {for: id}, "Values to set first, as JSON"),
     input,
   );
+  /** @type {string | null} */
+  let missing = null;
   return {
     node,
     clear() {
@@ -132,6 +154,21 @@ export function valuesForm() {
     read() {
       if (!input.value.trim()) return {};
       return readObject(input.value);
+    },
+    /** Open the field for a missing value, once for each name.
+     *
+     * @param {string | null} name
+     */
+    show(name) {
+      if (name === missing) return;
+      missing = name;
+      note.hidden = !name;
+      if (!name) return;
+      note.textContent = `The run has no value ${shortText(name, 60)}. Resume with one:`;
+      node.open = true;
+      if (input.value.trim()) return;
+      input.value = `{${JSON.stringify(name)}: ""}`;
+      input.setSelectionRange(input.value.length - 2, input.value.length - 2);
     },
   };
 }

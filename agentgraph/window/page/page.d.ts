@@ -161,6 +161,8 @@ export interface TreeLook {
   selectedPlace: string | null | undefined;
   saying: State["saying"];
   picks: State["picks"];
+  /** The texts of open questions, by address. */
+  questions: Map<string, string>;
 }
 
 /** The actions of the tree's boxes. */

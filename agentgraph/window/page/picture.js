@@ -69,7 +69,7 @@ export function makeBox(place, acts) {
     const isAround = isBig && status.tokens > 0;
     facts.title = isAround ? `${countText(status.tokens)} tokens, including the agents inside` : "";
     node.classList.toggle("selected", look.selectedPlace === data.id);
-    setText(words, wordsOf(data, status, look.saying));
+    setText(words, wordsOf(data, status, look));
     words.hidden = !words.textContent;
     words.title = words.textContent ?? "";
     open.title = `${data.about || KIND_WORDS[data.kind] || data.kind}: ${stateText(status.state)}`;
@@ -170,12 +170,14 @@ function itemsOf(place, acts) {
  *
  * @param {TreeNode} data
  * @param {PlaceStatus} status
- * @param {TreeLook["saying"]} saying
+ * @param {TreeLook} look
  */
-function wordsOf({id, kind, children}, {state, last}, saying) {
+function wordsOf({id, kind, children}, {state, last}, {saying, questions}) {
   if (state === "running") return shortText(saying.get(id)?.slice(-LAST_WORDS) ?? "", LAST_WORDS);
   const isOwn = last?.place === id && kind !== "each" && children.every((child) => child.is_called);
-  return isOwn ? shortText(last.text, LAST_WORDS) : "";
+  if (!isOwn) return "";
+  const question = state === "asks" ? questions.get(last.address) : undefined;
+  return shortText(question ?? last.text, LAST_WORDS);
 }
 
 /** Make the line from the last box of a loop back to its first one; null for others.

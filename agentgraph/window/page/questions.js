@@ -132,6 +132,7 @@ export function makeQuestions(store, backend) {
     place(line === null ? [...pending, ...gone] : pending);
     if (hadFocus && !list.contains(focusIn(node))) heading.focus();
     setText(count, waitingText(pending.length));
+    count.classList.toggle("unseen", pending.length === 1); // its card says so
     showSendMany();
     forget();
   }

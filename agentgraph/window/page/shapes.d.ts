@@ -37,6 +37,8 @@ export interface TreeNode {
 
 export interface About {
   title: string;
+  /** The version of agentgraph. */
+  version: string;
   tree: TreeNode;
   can_reload: boolean;
   is_read_only: boolean;

@@ -1,9 +1,12 @@
 // The summary of the thread: last input, last output, error, open questions.
 
-import {atNextFrame, el, longText, timeText} from "./elements.js";
+import {lastFailed} from "./bars.js";
+import {atNextFrame, el, longText, shortText, timeText} from "./elements.js";
+import {questionText} from "./forms.js";
+import {missingValue} from "./limits.js";
 
 /** @import {Bar, Changed, Child, State, Store} from "./page.d.ts" */
-/** @import {Thread} from "./shapes.d.ts" */
+/** @import {Data, Thread} from "./shapes.d.ts" */
 
 const MOST_WORDS = 300; // characters of a text that are shown at first
 const MOST_NOTICE = 600;
@@ -84,6 +87,13 @@ export function makeSummary(store) {
     return noticeButton(text, () => store.want("resume", {thread_id: threadId}));
   }
 
+  /** @param {string} name */
+  function valueButton(name) {
+    if (state.about?.is_read_only || state.line) return null;
+    const go = () => node.dispatchEvent(new CustomEvent("setvalue", {bubbles: true}));
+    return noticeButton(`Set value ${shortText(name, 40)}`, go);
+  }
+
   /** @param {Thread} thread */
   function stopNotice({status}) {
     if (status !== "stopped") return null;
@@ -98,7 +108,8 @@ export function makeSummary(store) {
    */
   function failureNotice(thread, fault) {
     if (thread.status !== "failed") return null;
-    const again = resumeButton("Retry step");
+    const missing = missingValue(fault?.text ?? "");
+    const again = missing ? valueButton(missing) : resumeButton("Retry step");
     if (!fault) return notice("bad", el("b", {}, "The run failed. "), again);
     const look = () => {
       store.select(fault.id);
@@ -113,9 +124,12 @@ export function makeSummary(store) {
   /** @param {Thread} thread */
   function questionNotice({pending}) {
     if (!pending.length) return null;
-    const one = "1 open question ";
-    const text = pending.length === 1 ? one : `${pending.length} open questions `;
-    return notice("ask", text, noticeButton("Answer questions", () => showTab("questions")));
+    const [first] = pending;
+    const isOne = pending.length === 1;
+    const text = isOne ? [el("b", {}, el("bdi", {}, first.agent_name), " asks: "), questionWords(first.value)]
+      : [`${pending.length} open questions`];
+    const answer = noticeButton(isOne ? "Answer question" : "Answer questions", () => showTab("questions"));
+    return notice("ask", ...text, " ", answer);
   }
 
   /** @param {Thread} thread */
@@ -152,19 +166,6 @@ function showWords(place, name, text) {
   place.replaceChildren(label, longText(text, {most: MOST_WORDS}));
 }
 
-/** Return the innermost failed bar: the one that started last.
- *
- * @param {State["bars"]} bars
- */
-function lastFailed(bars) {
-  /** @type {Bar | null} */
-  let found = null;
-  for (const bar of bars.values()) {
-    if (bar.state === "failed" && (!found || bar.began >= found.began)) found = bar;
-  }
-  return found;
-}
-
 /**
  * @param {string} kind
  * @param {Child[]} children
@@ -190,4 +191,9 @@ function queueNotice(text) {
 /** @param {string} text */
 function words(text) {
   return longText(text, {most: MOST_NOTICE, tag: "span"});
+}
+
+/** @param {Data} value */
+function questionWords(value) {
+  return shortText(questionText(value), MOST_WORDS);
 }

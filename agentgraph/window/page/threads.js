@@ -1,6 +1,6 @@
 // The list of threads: id, status, last text, cost and open questions.
 
-import {atNextFrame, countText, el, setText, shortText, timeText} from "./elements.js";
+import {atNextFrame, countText, el, setText, shortId, shortText, timeText} from "./elements.js";
 import {STATUS_MARKS, stateText} from "./states.js";
 
 /** @import {Changed, State, Store} from "./page.d.ts" */
@@ -184,16 +184,6 @@ export function makeThreads(store) {
       if (["threads", "threadId", "status", "error", "about"].some((key) => changed.has(key))) show();
     },
   };
-}
-
-const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
-
-/** Return the shown id of a thread; a random id is cut to its start.
- *
- * @param {string} id
- */
-function shortId(id) {
-  return UUID.test(id) ? `${id.slice(0, 8)}…` : shortText(id, 100);
 }
 
 /** Return the start time of a thread, by which the list is sorted.

@@ -2,6 +2,7 @@
 
 import {placesOf, placeStatuses} from "./activations.js";
 import {atNextFrame, el, paced, toolButton} from "./elements.js";
+import {questionText} from "./forms.js";
 import {makeLegend} from "./legend.js";
 import {valueOf} from "./maps.js";
 import {makePicture} from "./picture.js";
@@ -138,7 +139,9 @@ export function makeTree(store) {
     closeUnchosen(found);
     const selectedPlace = state.bars.get(state.selected ?? "")?.place;
     const {saying, picks} = state;
-    const showPicture = () => picture.show(found, {selectedPlace, saying, picks});
+    const pending = state.line === null ? (state.thread?.pending ?? []) : [];
+    const questions = new Map(pending.map((each) => [each.address, questionText(each.value)]));
+    const showPicture = () => picture.show(found, {selectedPlace, saying, picks, questions});
     showPicture();
     clearInterval(elapsing);
     const isRunning = [...found.values()].some((status) => status.state === "running");
@@ -179,7 +182,7 @@ export function makeTree(store) {
     turns.value = state.turn === null ? "last" : state.turn === -1 ? "all" : String(state.turn);
   }
 
-  const KEYS = ["about", "bars", "turn", "picks", "selected", "texts"];
+  const KEYS = ["about", "thread", "bars", "turn", "picks", "selected", "texts"];
   return {
     node,
     /**

@@ -2,8 +2,9 @@
 
 import {makeActions} from "./actions.js";
 import {makeDetail} from "./detail.js";
-import {countText, el, isTyping, setText, settings, shortText, toolButton} from "./elements.js";
+import {countText, el, isTyping, setText, settings, shortId, shortText, toolButton} from "./elements.js";
 import {costText} from "./entries.js";
+import {makeHelp} from "./help.js";
 import {makeBorder, makeTabs} from "./layout.js";
 import {makeMachine} from "./machine.js";
 import {makeQuestions} from "./questions.js";
@@ -17,21 +18,7 @@ import {makeTree} from "./tree.js";
 /** @import {Backend, Changed, State, Store} from "./page.d.ts" */
 /** @import {About, Thread} from "./shapes.d.ts" */
 
-const KEY_HELP = [
-  ["?", "show this help"],
-  ["/", "search threads"],
-  ["j, k", "select the next or previous activation"],
-  ["g, G", "select the first or last activation"],
-  ["l", "enter the timeline; Tab leaves it"],
-  ["Enter", "open the selected bar (in the timeline)"],
-  ["← → ↑ ↓", "move through the bars (in the timeline)"],
-  ["+ − 0", "zoom the timeline in, out or to fit; the wheel zooms, dragging moves"],
-  ["f, w", "follow running bars; hide long waits (in the timeline)"],
-  ["n", "start a new run"],
-  ["1, 2, 3, 4", "show Activation, Questions, Run, Rewind"],
-  ["t", "switch dark and light"],
-  ["Esc", "close the help; clear the selection"],
-];
+const NARROW_WINDOW = 620; // pixels; a narrower window shows the threads above the rest
 
 /**
  * The initial view: a thread, an older line of the thread, and the id of a bar.
@@ -104,7 +91,7 @@ function makeShell(root, store, backend, note) {
     left, makeBorder(root, "left", {measure: () => left.offsetWidth}),
     middle, makeBorder(root, "right", {sign: -1, measure: () => right.offsetWidth}), right);
   const help = makeHelp();
-  for (const panel of [threads, summary, tree, timeline, side, head, alerts]) store.add(panel);
+  for (const panel of [threads, summary, tree, timeline, side, head, alerts, help]) store.add(panel);
   store.add({update: (_, changed) => tellPlace(state, changed, note)});
   const newRun = () => {
     store.open(null);
@@ -114,18 +101,24 @@ function makeShell(root, store, backend, note) {
   root.addEventListener("newrun", newRun);
   root.addEventListener("showtab", (event) => {
     side.show(/** @type {CustomEvent<string>} */ (event).detail);
+    if (isNarrow(root)) right.scrollIntoView();
+  });
+  root.addEventListener("setvalue", () => {
+    side.show("actions");
+    const field = side.place("actions").querySelector(".resume .values textarea");
+    /** @type {HTMLElement | null} */ (field)?.focus();
   });
   root.addEventListener("openbar", () => {
     side.show("detail");
     side.focus("detail");
   });
-  const keys = makeKeys({store, threads, timeline, side, head, help, newRun});
+  const keys = makeKeys({store, threads, timeline, side, head, help: help.node, newRun});
   root.addEventListener("keydown", keys);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", timeline.repaint);
   root.addEventListener("schemechange", timeline.repaint); // of the surrounding page
   return {
-    nodes: [head.node, alerts.node, body, help],
+    nodes: [head.node, alerts.node, body, help.node],
     close() {
       store.close();
       root.removeEventListener("keydown", keys);
@@ -209,6 +202,7 @@ function makeHead(root, timeline) {
   const facts = el("span", {class: "head-facts quiet"});
   const readOnly = el("span", {class: "pill read-only"}, "Read-only");
   const connection = el("span", {class: "connection quiet", role: "status"});
+  let hideThreads = () => {};
   /** @type {(side: string, label: string, text: string) => HTMLElement} */
   const toggle = (side, label, text) => {
     const button = toolButton(`toggle-${side}`, label, text, () => {
@@ -221,15 +215,16 @@ function makeHead(root, timeline) {
       root.classList.toggle(`without-${side}`, isHidden);
       button.setAttribute("aria-pressed", String(!isHidden));
     };
-    set(settings.get(`without.${side}`, false));
+    set(settings.get(`without.${side}`, false) || (side === "left" && isNarrow(root)));
+    if (side === "left") hideThreads = () => set(true);
     return button;
   };
   const theme = toolButton("theme", "Switch dark and light (t)", "◐", () => toggleTheme());
   const showHelp = () => root.querySelector("dialog")?.showModal();
-  const help = toolButton("help-button", "Keys (?)", "?", showHelp);
+  const help = toolButton("help-button", "Help (?)", "?", showHelp);
   const node = el("header", {class: "head"},
-    toggle("left", "Threads", "☰"), title, name, status, readOnly, facts, el("span", {class: "spacer"}),
-    connection, theme, help, toggle("right", "Details", "◨"));
+    toggle("left", "Threads", "☰"), el("span", {class: "product quiet"}, "agentgraph"), title, name, status,
+    readOnly, facts, el("span", {class: "spacer"}), connection, theme, help, toggle("right", "Details", "◨"));
 
   /** @param {string | null} wanted */
   function setTheme(wanted) {
@@ -250,10 +245,15 @@ function makeHead(root, timeline) {
   return {
     node,
     toggleTheme,
-    /** @param {State} state */
-    update(state) {
+    /**
+     * @param {State} state
+     * @param {Changed} changed
+     */
+    update(state, changed) {
+      if (changed.has("threadId") && isNarrow(root)) hideThreads();
       setText(title, shortText(state.about?.title ?? "", 60));
-      setText(name, state.threadId ? shortText(state.threadId, 60) : "New run");
+      setText(name, state.threadId ? shortId(state.threadId) : "New run");
+      name.title = shortText(state.threadId ?? "", 300);
       const {thread} = state;
       readOnly.hidden = !state.about?.is_read_only;
       status.hidden = !thread;
@@ -268,6 +268,11 @@ function makeHead(root, timeline) {
       connection.dataset.state = state.isConnected ? "live" : "lost";
     },
   };
+}
+
+/** @param {HTMLElement} root */
+function isNarrow(root) {
+  return root.clientWidth < NARROW_WINDOW;
 }
 
 /** @param {Thread} thread */
@@ -301,16 +306,6 @@ function makeAlerts(store) {
 }
 
 // keys
-
-function makeHelp() {
-  const close = el("button", {type: "button", class: "primary"}, "Close");
-  /** @type {(entry: string[]) => HTMLElement[]} */
-  const entry = ([keys, what]) => [el("dt", {}, el("kbd", {}, keys)), el("dd", {}, what)];
-  const node = el("dialog", {class: "help", "aria-label": "Keys"},
-    el("h2", {}, "Keys"), el("dl", {}, ...KEY_HELP.flatMap(entry)), close);
-  close.addEventListener("click", () => node.close());
-  return node;
-}
 
 /**
  * What keys act on.
