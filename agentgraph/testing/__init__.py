@@ -1,4 +1,4 @@
-"""Test helpers: a chat model that follows a script, transcripts, and cassettes."""
+"""Test helpers: a chat model that follows a script, transcripts, cassettes, and evaluations."""
 
 import json
 import re
@@ -35,32 +35,64 @@ from agentgraph.show.lines import event_text
 
 if TYPE_CHECKING:
     from agentgraph.testing.checking_savers import check_saver
+    from agentgraph.testing.evaluation.address_checks import ends_within, no_call_before, spends_at_most
+    from agentgraph.testing.evaluation.cases import Case
+    from agentgraph.testing.evaluation.checks import NamedCheck, Verdict, at_least
+    from agentgraph.testing.evaluation.report import Change, Comparison, Report
+    from agentgraph.testing.evaluation.running import aevaluate, evaluate
+    from agentgraph.testing.evaluation.trials import Trial
     from agentgraph.testing.fixtures import cassette
     from agentgraph.testing.recording import recorded
     from agentgraph.testing.saver_report import SaverReport, SaverRow
 
 __all__ = [
+    "Case",
+    "Change",
+    "Comparison",
+    "NamedCheck",
     "Reply",
+    "Report",
     "Response",
     "SaverReport",
     "SaverRow",
     "ScriptError",
     "ScriptedChatModel",
+    "Trial",
+    "Verdict",
+    "aevaluate",
+    "at_least",
     "call",
     "calls",
     "cassette",
     "check_saver",
+    "ends_within",
+    "evaluate",
+    "no_call_before",
     "pairing_faults",
     "recorded",
+    "spends_at_most",
     "transcript",
 ]
 
 _LOADED_WHEN_USED = {
+    "Case": "agentgraph.testing.evaluation.cases",
+    "Change": "agentgraph.testing.evaluation.report",
+    "Comparison": "agentgraph.testing.evaluation.report",
+    "NamedCheck": "agentgraph.testing.evaluation.checks",
+    "Report": "agentgraph.testing.evaluation.report",
     "SaverReport": "agentgraph.testing.saver_report",
     "SaverRow": "agentgraph.testing.saver_report",
+    "Trial": "agentgraph.testing.evaluation.trials",
+    "Verdict": "agentgraph.testing.evaluation.checks",
+    "aevaluate": "agentgraph.testing.evaluation.running",
+    "at_least": "agentgraph.testing.evaluation.checks",
     "cassette": "agentgraph.testing.fixtures",
     "check_saver": "agentgraph.testing.checking_savers",
+    "ends_within": "agentgraph.testing.evaluation.address_checks",
+    "evaluate": "agentgraph.testing.evaluation.running",
+    "no_call_before": "agentgraph.testing.evaluation.address_checks",
     "recorded": "agentgraph.testing.recording",
+    "spends_at_most": "agentgraph.testing.evaluation.address_checks",
 }
 
 

@@ -4,6 +4,7 @@ Several answers to one question at one place come from retried calls. They are p
 each, and then the last one every time: a rewound thread gets the answer that counted.
 """
 
+import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
@@ -15,6 +16,13 @@ from agentgraph.testing.cassette_files import OUTCOMES, CassetteFile, Entry, Que
 from agentgraph.testing.questions import difference
 
 Mode = Literal["auto", "play", "record"]
+MODE = "AGENTGRAPH_CASSETTES"
+"""The environment variable of the mode, for the fixture and for evaluations."""
+
+
+def mode_of_environment() -> str:
+    """Return the mode that the environment sets: "play" if only `CI` is set, else "auto"."""
+    return os.environ.get(MODE) or ("play" if os.environ.get("CI") else "auto")
 
 
 class Place(NamedTuple):

@@ -1,16 +1,12 @@
 """A pytest fixture: a cassette for each test."""
 
-import os
 import re
 from typing import cast
 
 import pytest
 
-from agentgraph.testing.cassettes import Mode
+from agentgraph.testing.cassettes import Mode, mode_of_environment
 from agentgraph.testing.recording import Recorded, recorded
-
-MODE = "AGENTGRAPH_CASSETTES"
-"""The environment variable of the mode."""
 
 
 @pytest.fixture
@@ -40,9 +36,10 @@ def cassette(request: pytest.FixtureRequest) -> Recorded:
     Raises:
         CassetteError: The file is not a cassette, or the mode is unknown.
     """
-    mode = os.environ.get(MODE) or ("play" if os.environ.get("CI") else "auto")
     name = re.sub(r"[^\w.-]+", "-", f"{request.path.stem}-{_name_of(request)}").strip("-")
-    return recorded(request.path.parent / "cassettes" / f"{name}.json", cast(Mode, mode))
+    return recorded(
+        request.path.parent / "cassettes" / f"{name}.json", cast(Mode, mode_of_environment())
+    )
 
 
 def _name_of(request: pytest.FixtureRequest) -> str:

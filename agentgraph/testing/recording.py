@@ -13,11 +13,13 @@ themselves, inside all middleware.
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
-from typing import Any, TypeVar, get_args
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar, cast, get_args
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
@@ -69,9 +71,9 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
     plays_models = True
     """Whether models may be played, which then need no key."""
 
-    def __init__(self, path: str | PathLike[str], mode: Mode) -> None:
+    def __init__(self, path: str | PathLike[str], cassette_at: "CassetteAt") -> None:
         super().__init__()
-        self._recorder = Recorder(Cassette(path, mode))
+        self._path, self._recorder = str(path), Recorder(cassette_at)
 
     @property
     def name(self) -> str:
@@ -112,20 +114,24 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
             raise CassetteError(
                 "recorded() needs the chat agents of a tree; pass it to Runner(middleware=[...]) or "
                 "compile_agent(middleware=[...])",
-                self._recorder.cassette.path,
+                self._path,
             )
         return call
+
+
+CassetteAt = Callable[[Place], Cassette]
+"""Returns the cassette for a call at a place."""
 
 
 class Recorder:
     """Calls models and tools and stores their answers, or plays stored answers.
 
     Attributes:
-        cassette: The stored answers.
+        cassette_at: Returns the stored answers for a call.
     """
 
-    def __init__(self, cassette: Cassette) -> None:
-        self.cassette = cassette
+    def __init__(self, cassette_at: CassetteAt) -> None:
+        self.cassette_at = cassette_at
 
     async def model(
         self, asking: Asking, model: object, messages: Sequence[BaseMessage], config: RunnableConfig
@@ -136,11 +142,11 @@ class Recorder:
         question, received = model_question(model, messages), ReceivedChunks()
         with _fatal_in(asking):
             is_retry = asking.activation.is_resumed
-            entry = self.cassette.find(place, question, is_retry=is_retry)
+            entry = self.cassette_at(place).find(place, question, is_retry=is_retry)
         if entry is not None:
             with _fatal_in(asking), self._reading(place):
                 played = _replayed(entry)
-            self.cassette.use(place, question)
+            self.cassette_at(place).use(place, question)
             return await Call(invoke, ainvoke, (played, messages, config))
         config = {**config, "callbacks": received.added_to(config.get("callbacks"))}
         reply: AIMessage | Exception
@@ -166,7 +172,7 @@ class Recorder:
         place = place_of(running.activation, f"tool call {running.opened.number}")
         question = tool_question(running.tool, running.arguments)
         with _fatal_in(running):
-            entry = self.cassette.find(place, question)
+            entry = self.cassette_at(place).find(place, question)
         if entry is not None and "called" not in entry:
             return self._play(running, tool, call, place, question, entry)
         outcome: dict[str, object] = {"call": call["id"]}
@@ -175,7 +181,7 @@ class Recorder:
         except GraphInterrupt as paused:
             asked = _number_of_ask(), _ask(paused.args[0][0])
             with _fatal_in(running):
-                await _in_thread(self.cassette.keep_ask, place, question, *asked)
+                await _in_thread(self.cassette_at(place).keep_ask, place, question, *asked)
             raise
         except Exception as error:
             if steers(error):
@@ -194,12 +200,12 @@ class Recorder:
     ) -> dict[str, object]:
         """Ask a decision model, or return its recorded answer or raise its recorded exception."""
         with _ending():
-            entry = self.cassette.find(place, question)
+            entry = self.cassette_at(place).find(place, question)
         if entry is not None:
             with _ending(), self._reading(place):
                 outcome = from_data(from_json(entry["raised"])) if "raised" in entry else None
                 answer: dict[str, object] = entry.get("returned", {})
-            self.cassette.use(place, question)
+            self.cassette_at(place).use(place, question)
             if outcome is not None:
                 raise outcome
             return answer
@@ -216,7 +222,7 @@ class Recorder:
         return answer
 
     def _record(self, place: Place, question: Question, outcome: dict[str, object]) -> Call:
-        return _in_thread(self.cassette.keep, place, question, outcome)
+        return _in_thread(self.cassette_at(place).keep, place, question, outcome)
 
     def _outcome(self, place: Place, running: RunningCall, returned: object) -> dict[str, object]:
         if is_of_run(returned, running.state):
@@ -227,7 +233,7 @@ class Recorder:
             raise CassetteError(
                 f"{place.address}: the tool {running.tool!r} returned {error}, which a cassette cannot "
                 "store; return plain data, for example from model_dump()",
-                self.cassette.path,
+                self.cassette_at(place).path,
                 place.address,
             ) from None
 
@@ -246,9 +252,9 @@ class Recorder:
             interrupt(**asked)
         with _fatal_in(running), self._reading(place):
             if not is_complete(entry):
-                raise self.cassette.missing(place, (), question)
+                raise self.cassette_at(place).missing(place, (), question)
             outcome = _outcome(entry, call["id"])
-        self.cassette.use(place, question)
+        self.cassette_at(place).use(place, question)
         if isinstance(outcome, Exception) and type(outcome).__name__ == ValidationError.__name__:
             tool.get_input_schema().model_validate(call["args"])  # LangGraph words it for the model
         return _outcome_or_raise(outcome)
@@ -261,10 +267,11 @@ class Recorder:
         except CassetteError:
             raise
         except Exception as error:
+            path = self.cassette_at(place).path
             raise CassetteError(
-                f"{place.address}: {self.cassette.path} is damaged at {place.key!r} ({reason(error)}); "
+                f"{place.address}: {path} is damaged at {place.key!r} ({reason(error)}); "
                 "fix or delete that entry",
-                self.cassette.path,
+                path,
                 place.address,
             ) from error
 
@@ -309,12 +316,45 @@ def recorded(path: str | PathLike[str], mode: Mode = "auto") -> Recorded:
     Raises:
         CassetteError: The file cannot be read or is not a cassette, or the mode is unknown.
     """
+    cassette = Cassette(path, checked_mode(mode, path))
+    return Recorded(path, lambda place: cassette)
+
+
+def recorded_by_thread(folder: str | PathLike[str], files: Mapping[str, str], mode: Mode) -> Recorded:
+    """Return middleware that records the answers of each thread in its own file, and plays them.
+
+    Args:
+        folder: The folder of the files.
+        files: The file of each thread, relative to the folder.
+        mode: As in `recorded`.
+
+    Raises:
+        CassetteError: The mode is unknown.
+    """
+    checked, known, lock = checked_mode(mode, folder), dict[str, Cassette](), Lock()
+
+    def cassette_at(place: Place) -> Cassette:
+        file = files[str(place.thread)]
+        with lock:
+            if file not in known:
+                known[file] = Cassette(Path(folder, file), checked)
+            return known[file]
+
+    return Recorded(folder, cassette_at)
+
+
+def checked_mode(mode: object, path: str | PathLike[str]) -> Mode:
+    """Return a mode after a check.
+
+    Raises:
+        CassetteError: It is unknown.
+    """
     if mode not in get_args(Mode):
         raise CassetteError(
             f"mode={shown(mode)} is not a mode of a cassette; choose one of: 'auto', 'play', 'record'",
             str(path),
         )
-    return Recorded(path, mode)
+    return cast(Mode, mode)
 
 
 @contextmanager

@@ -472,6 +472,9 @@ EXEMPT |= dict.fromkeys(
 EXEMPT |= dict.fromkeys(["translate.middleware", "atranslate.middleware"], _HOOKS)
 EXEMPT["compile_agent.prices"] = "as of Runner"
 EXEMPT["check_saver.make_saver"] = "it makes a saver for each try, sync or async"
+EXEMPT |= dict.fromkeys(
+    ["evaluate.checks", "aevaluate.checks", "at_least.check"], "asked about a result, not in a run"
+)
 EXEMPT |= dict.fromkeys(["agent.history", "agent.cache_policy", "agent.retry"], "as of function_agent")
 
 

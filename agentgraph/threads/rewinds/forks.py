@@ -1,7 +1,6 @@
 """Runs variants from one visit on, each on a separate thread, and compares them."""
 
 import asyncio
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -18,7 +17,8 @@ from agentgraph.journal.spent import cost_since, shown_cost
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.result import Result, result
-from agentgraph.safe_repr import as_json, cut, shown, shown_error
+from agentgraph.reports.tables import html_table, text_table
+from agentgraph.safe_repr import as_json, shown, shown_error
 from agentgraph.threads.begin import Resume
 from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.rewinds.copies import check_new
@@ -28,8 +28,6 @@ AT_ONCE = 4
 """How many variants run at a time."""
 _CHANGES = ("turn", "siblings", "values", "messages", "answers")
 _OPTIONS = ("context", "config", "limits")
-_LONGEST = 60
-"""How many characters of a cell are shown where there is no HTML."""
 _GO_ON = Resume()
 
 Variant = Mapping[str, Any]
@@ -85,20 +83,10 @@ class Forks(Mapping[str, Result]):
         ]
 
     def __repr__(self) -> str:
-        rows = [[*self.rows[0]], *([*row.values()] for row in self.rows)] if self.results else []
-        cells = [[cut(" ".join(cell.split()), _LONGEST) for cell in row] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
-        return "\n".join(lines)
+        return text_table(self.rows)
 
     def _repr_html_(self) -> str:
-        rows = self.rows
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in (rows[0] if rows else ()))
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row.values())}</tr>"
-            for row in rows
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(self.rows)
 
 
 def _cell(value: object) -> str:
