@@ -3,7 +3,7 @@
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from helpers.answering import PATIENCE, Running, Steps, Work, answering, calling
 from helpers.drives import Async, Sync
 
 import agentgraph as ag
+from agentgraph.journal.locks import holders
 
 TREES: dict[str, tuple[int, Callable[[Work], ag.Agent]]] = {
     "a function": (1, lambda work: ag.parallel("p", [work.slow(), work.asker()])),
@@ -243,6 +244,47 @@ def test_an_answered_branch_waits_for_a_place(running: Running) -> None:
 
     running.run("Go.", thread_id="t", on=on, config={"max_concurrency": 1})
     assert (order, running.thread().status) == (["b", "a", "c"], "done")
+
+
+@pytest.mark.parametrize("kind", ["items", "steps"])
+def test_a_lane_has_its_input_after_the_branch_around_it_waited(running: Running, kind: str) -> None:
+    seen, answered, may_end = list[str](), threading.Event(), threading.Event()
+
+    def fn(ctx: ag.Context) -> Iterator[object]:
+        if not ctx.asked:
+            yield ag.Ask("well?")
+            return
+        if ctx.answer == "first":
+            yield ag.Custom("continues")
+            assert may_end.wait(PATIENCE)
+        seen.append(ctx.messages[-1].text)
+        if ctx.answer == "second":
+            may_end.set()
+
+    def other(ctx: ag.Context) -> Iterator[object]:
+        while not may_end.wait(0.01):
+            yield ag.Custom("waits")
+
+    one, two = (ag.function_agent(name, fn) for name in ("one", "two"))
+    lanes = {
+        "items": ag.each("in", one, lambda ctx: [1, 2], input=lambda ctx: "do it"),
+        "steps": ag.workflow("in", [ag.step(each, input=lambda ctx: "do it") for each in (one, two)]),
+    }
+    running.tree = ag.parallel("p", [ag.function_agent("other", other), lanes[kind]])
+    asked: list[str] = []
+
+    def on(event: ag.AgentEvent) -> Steps:
+        if question := question_in(event):
+            asked.append(question.id)
+        elif event.agent_name == "other":  # all three wait: both lanes, and the branch around them
+            if [len(run.desk.parked) for run in holders()] == [3] and not answered.is_set():
+                answered.set()
+                yield "answer", {asked[0]: "first"}
+        elif event.kind == "custom":
+            yield "answer", {asked[1]: "second"}
+
+    running.run("Go.", thread_id="t", on=on)
+    assert seen == ["do it", "do it"]
 
 
 def test_a_stopped_run_leaves_an_answer_to_the_next_one(running: Running) -> None:

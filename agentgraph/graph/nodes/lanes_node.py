@@ -252,8 +252,8 @@ class LanesNode(Runnable[LaneState, Update]):
             check_parked(schedule.control)
         try:
             try:
-                if number in schedule.again or number in schedule.resumed:
-                    job = schedule.ready.get(number, job)
+                if number in schedule.ready:
+                    job = schedule.ready[number]
                 elif self.may_skip or job.if_begun or job.asks is not None:
                     job, ended = await self._begun(activation, job, schedule)
                     schedule.ready[number] = job
