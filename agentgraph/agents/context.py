@@ -117,6 +117,11 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
         starts from scratch, and calls that have ended return their saved results. Calls are identified
         by their keys, or else by their order, so the function must make the same calls each time.
 
+        A call that asks a person waits for the answer while other calls of the function run, and a
+        tenth of a second longer, in which the function may make the next call. Then the function
+        pauses, whatever else it does: the call raises an exception that `except Exception` does not
+        catch. A timeout around such a call pauses the function too.
+
         Args:
             name: The name of the agent.
             request: The task for the agent.

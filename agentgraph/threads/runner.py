@@ -983,8 +983,9 @@ class Runner(metaclass=HintsNames):
         when the answer is saved. A question outside all branches ends the run, so its answer is for the
         next one.
 
-        Some calls take an answer when the concurrent calls have ended: those of `ctx.run` in one
-        function, and tool calls that middleware wraps or that `parallel_tools=False` puts in order.
+        So does a call of `ctx.run`, while others of its function run; then the function pauses. A tool
+        call runs again from its start, with the middleware around it, as in a resume. With
+        `parallel_tools=False` the calls run one after the other, so one that asks pauses its agent.
         Answers to questions about limits wait for the next run.
 
         At rest the answers leave `pending`, and are stored until the next `resume` or `advance`

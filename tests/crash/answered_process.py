@@ -10,17 +10,29 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from helpers.answering import gathering
 from helpers.dying import die_after_saves
 
 import agentgraph as ag
 
 PATIENCE = 30.0
-SAID = ["a: a 1?!", "b: b 0?!", "c ended", "last", "slow ended"]
+ASKERS = "abd"
+"""The agents that ask."""
+SAID = [
+    "a: a 1?!",
+    "b: b 0?!",
+    "c ended",
+    "d: d 0?!",
+    "d: d 0?! | e ended",
+    "e ended",
+    "last",
+    "slow ended",
+]
 """The messages of a run that has ended, sorted."""
 
 
 def tree(folder: Path) -> ag.Agent:
-    """Return branches of which one waits until those that ask have ended."""
+    """Return branches of which one waits until those that ask have ended, as one of two calls does."""
 
     def asker(name: str, times: int) -> ag.Agent:
         def fn(ctx: ag.Context) -> object:
@@ -31,15 +43,19 @@ def tree(folder: Path) -> ag.Agent:
 
         return ag.function_agent(name, fn)
 
-    def slow(ctx: ag.Context) -> str:
-        until = time.monotonic() + PATIENCE
-        while not ((folder / "a").exists() and (folder / "b").exists()):
-            assert time.monotonic() < until, "no answer was taken while it ran"
-            time.sleep(0.002)
-        return "slow ended"
+    def waiting(name: str, askers: str) -> ag.Agent:
+        def fn(ctx: ag.Context) -> str:
+            until = time.monotonic() + PATIENCE
+            while not all((folder / each).exists() for each in askers):
+                assert time.monotonic() < until, "no answer was taken while it ran"
+                time.sleep(0.002)
+            return f"{name} ended"
+
+        return ag.function_agent(name, fn)
 
     inner = ag.parallel("in", [asker("b", 1), ag.function_agent("c", lambda ctx: "c ended")])
-    branches = ag.parallel("p", [ag.function_agent("slow", slow), asker("a", 2), inner])
+    calls = gathering(asker("d", 1), waiting("e", "d"))
+    branches = ag.parallel("p", [waiting("slow", ASKERS), asker("a", 2), inner, calls])
     return ag.sequential("s", [branches, ag.function_agent("last", lambda ctx: "last")])
 
 

@@ -8,14 +8,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from answered_process import SAID, answer_all, texts, tree
+from answered_process import ASKERS, SAID, answer_all, texts, tree
 from campaign import EXAMPLES
 from helpers.databases import Databases
 from helpers.forking import Forker
 
 import agentgraph as ag
 
-SAVES = 90
+SAVES = 120
 """More saves than a run makes."""
 WAYS = [("itself", "file"), ("another process", "file"), ("another process", "database")]
 
@@ -26,7 +26,7 @@ def test_a_run_that_is_answered_may_be_killed_after_each_save(
 ) -> None:
     job, codes = forker.of("answered_process"), Counter[int]()
     at = databases.make() if place == "database" else str(tmp_path / "t.db")
-    for after in range(1, SAVES) if EXAMPLES else range(6, SAVES, 16):
+    for after in range(1, SAVES) if EXAMPLES else range(6, SAVES, 20):
         folder, thread = tmp_path / f"{after}", f"t{after}"
         folder.mkdir()
         with ag.Runner(tree(folder), checkpointer=at) as runner:
@@ -39,7 +39,7 @@ def test_a_run_that_is_answered_may_be_killed_after_each_save(
             over.set()
             if who != "itself":
                 answering.join()
-            for name in "ab":  # nobody answers the rest while it runs
+            for name in ASKERS:  # nobody answers the rest while it runs
                 (folder / name).touch()
             check(runner, thread, saved)
     assert codes.keys() == {0, -9}
@@ -58,5 +58,5 @@ def check(runner: ag.Runner, thread: str, saved: set[str]) -> None:
     events = [*runner.events(thread)]
     assert texts(events) == SAID
     asked = [each.action.interrupted for each in events if each.action and each.action.interrupted]
-    assert sorted(each.value for each in asked) == ["a 0?", "a 1?", "b 0?"]
+    assert sorted(each.value for each in asked) == ["a 0?", "a 1?", "b 0?", "d 0?"]
     assert saved <= {each.id for each in asked}

@@ -225,27 +225,6 @@ def test_of_calls_side_by_side_one_that_fails_stops_the_others_and_is_what_comes
     assert lines(call(disk, agent, "resume", "t"))[-1] == "flow: two: [one] said: one shaky"
 
 
-def test_what_fails_after_a_pause_is_reported_when_the_function_is_called_again(disk: Disk) -> None:
-    def shaky(ctx: ag.Context) -> str:
-        RAN.append(ctx.address)
-        time.sleep(0.2)
-        if len(RAN) == 1:
-            raise ValueError("shaky failed")
-        return "works"
-
-    async def fn(ctx: ag.Context) -> str:
-        return " ".join(await asyncio.gather(ctx.run("shaky", "y"), ctx.run("boss", "x")))
-
-    agent = flow(fn, ag.function_agent("shaky", shaky), asks("boss"))
-    assert lines(call(disk, agent, "run", "Go.", thread_id="t")) == ["flow/boss(1): [asks] Well?"]
-    with pytest.raises(ValueError, match="shaky failed"):
-        call(disk, agent, "resume", "t", "yes")
-    assert RAN == ["flow/shaky(0)"]
-    assert lines(call(disk, agent, "resume", "t"))[-1] == "flow: works yes"
-    errors = [line for line in lines(call(disk, agent, "events", "t")) if "[error]" in line]
-    assert errors == ["flow/shaky(0): [error] ValueError('shaky failed')"]
-
-
 def slow(name: str) -> ag.Agent:
     """Return an agent that takes its time, in a thread that nobody can cancel."""
 

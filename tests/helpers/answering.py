@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -123,6 +124,27 @@ def calling(*tools: Any, **options: Any) -> ag.Agent:
     model = ScriptedChatModel(responses=[AIMessage("", tool_calls=wanted), AIMessage("c ended")])
     wrapped = [each if callable(each) else ag.agent_tool(each) for each in tools]
     return ag.chat_agent("c", model, tools=wrapped, **options)
+
+
+def gathering(*agents: ag.Agent) -> ag.Agent:
+    """Return a function that runs agents in parallel, on an event loop."""
+
+    async def fn(ctx: ag.Context) -> str:
+        replies = await asyncio.gather(*(ctx.run(each.name, "do") for each in agents))
+        return " | ".join(replies)
+
+    return ag.function_agent("g", fn, agents=agents)
+
+
+def in_threads(*agents: ag.Agent) -> ag.Agent:
+    """Return a function that runs agents in parallel, in threads."""
+
+    def fn(ctx: ag.Context) -> str:
+        with ThreadPoolExecutor(len(agents)) as threads:
+            replies = threads.map(lambda each: ctx.run(each.name, "do", key=each.name), agents)
+            return " | ".join(replies)
+
+    return ag.function_agent("f", fn, agents=agents)
 
 
 Steps = Generator[tuple[Any, ...], Any, None]

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 from helpers import unvoided
-from helpers.answering import PATIENCE, Running, Steps, Work, answering, calling, question_in
+from helpers.answering import (
+    PATIENCE,
+    Running,
+    Steps,
+    Work,
+    answering,
+    calling,
+    gathering,
+    in_threads,
+    question_in,
+)
 from helpers.drives import Async, Sync
 
 import agentgraph as ag
@@ -80,6 +90,23 @@ TREES: dict[str, tuple[int, Callable[[Work], ag.Agent]]] = {
     "an agent as a tool": (
         1,
         lambda work: ag.parallel("p", [work.slow(), calling(work.asker("helper"))]),
+    ),
+    "calls of one function": (1, lambda work: gathering(work.asker(), work.slow())),
+    "calls in threads": (2, lambda work: in_threads(work.asker("b"), work.asker(), work.slow())),
+    "calls of a branch that all ask": (
+        2,
+        lambda work: ag.parallel("p", [work.slow(), gathering(work.asker("b"), work.asker())]),
+    ),
+    "a parallel in a call": (
+        1,
+        lambda work: gathering(ag.parallel("in", [work.asker(), work.slow("inner")]), work.slow()),
+    ),
+    "a function in a call": (
+        1,
+        lambda work: in_threads(
+            ag.sequential("q", [gathering(work.asker(), ag.function_agent("b", lambda ctx: "b"))]),
+            work.slow(),
+        ),
     ),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import Async, Session, Sync, says
+from helpers.answering import gathering
 
 import agentgraph as ag
 
@@ -53,6 +54,7 @@ TREES: dict[str, Callable[..., ag.Agent]] = {
     "lane": lambda work, **o: ag.parallel("p", [inside(boss(**o)), work]),
     "nested": lambda work, **o: ag.parallel("p", [ag.parallel("q", [inside(boss(**o))]), work]),
     "call": lambda work, **o: ag.parallel("p", [called(**o), work]),
+    "calls": lambda work, **o: gathering(boss(**o), work),
     "step": lambda work, **o: ag.workflow("w", [boss(**o), work]),
     "item": lambda work, **o: ag.each(
         "e", ag.switch("s", lambda ctx: ctx.item.value, {1: boss(**o), 2: work}), lambda ctx: [1, 2]

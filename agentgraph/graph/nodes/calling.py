@@ -122,8 +122,13 @@ class Contained:
 
 def is_cancelled(error: BaseException) -> bool:
     """Return whether an exception is the cancellation of the current task."""
+    return isinstance(error, asyncio.CancelledError) and is_being_cancelled()
+
+
+def is_being_cancelled() -> bool:
+    """Return whether the current task is to be cancelled, whatever its code made of that."""
     task = _current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
+    return task is not None and bool(task.cancelling())
 
 
 def _outcome(fn: Callable[..., T], *arguments: object) -> tuple[T | None, BaseException | None]:

@@ -9,6 +9,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import as_data, each_once
 from agentgraph.graph.lane_position import Position
+from agentgraph.graph.nodes.calling import is_cancelled
 from agentgraph.graph.nodes.run_calls import CallPaused, RunCall, RunCalls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import is_in_call
@@ -35,6 +36,8 @@ async def end_calls(runs: RunCalls, error: BaseException | None) -> None:
             runs.note(each)
     if fatal := [each for each in runs.stops if not isinstance(each, GraphBubbleUp)]:
         raise fatal[0]
+    if error is not None and is_cancelled(error):
+        raise error
     failed = [each for each in runs.calls.values() if each.failure is not None]
     if pauses := [*runs.pauses, *_interrupts(error)]:
         is_group = isinstance(error, BaseExceptionGroup)  # of a TaskGroup, which cancels the others

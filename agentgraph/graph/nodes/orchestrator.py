@@ -10,9 +10,10 @@ The rule:
   its saved result has the agent and the request, so that a function that asks something else on a
   resume is found out. The lane of a call that was running when the process died has the request; so
   that is found out too, unless another agent is called: then that one starts.
-- A call that pauses raises `CallPaused` in the function, which is not an `Exception`. From then on all
-  calls of the activation pause at once. However the function ends then, the node waits for the running
-  calls and pauses with all their questions.
+- A call that asks waits for its answer while others run (`parked_calls.py`). Then it pauses: it raises
+  `CallPaused` in the function, which is not an `Exception`. From then on all calls of the activation
+  pause at once. However the function ends then, the node waits for the running calls and pauses with
+  all their questions.
 - A call that fails raises its exception in the function, and the failure is saved. If the function ends
   by it, the call runs again on a resume, from its failed step. If not, the function has caught it: then
   it is an error event, and a resume raises it again without running the agent.
@@ -32,12 +33,12 @@ from concurrent.futures import wait
 
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.calling import run_coroutine, run_in_thread
+from agentgraph.graph.nodes.calling import is_being_cancelled, run_coroutine, run_in_thread
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.ended_calls import end_calls
 from agentgraph.graph.nodes.function import FunctionCall, FunctionNode
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.run_calls import RunCalls, called_lane
+from agentgraph.graph.nodes.run_calls import CallPaused, RunCalls, called_lane
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
 
@@ -86,6 +87,9 @@ class OrchestratorNode(FunctionNode):
         except BaseException as raised:
             error = raised
         runs.close(error)
+        if isinstance(error, CallPaused) and is_being_cancelled():  # by the timeout of the agent
+            error = asyncio.CancelledError()
+            runs.cut_off()
         if running := [each.future for each in runs.running()]:
             await asyncio.wait(running)
         await arun_calls(end_calls(runs, error))

@@ -4,7 +4,7 @@ Its questions are saved as LangGraph saves those that a task raises. Also for th
 around it, because a reader of the thread looks only inside tasks that have questions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NoReturn
 
 from langchain_core.runnables import RunnableConfig
@@ -81,6 +81,17 @@ def take_answers(control: Stop) -> None:
     given: list[object] = get_config()["configurable"][SCRATCHPAD].resume
     if len(answers) > len(given):
         given[:] = answers
+
+
+def end_wait(control: Stop, questions: Collection[str]) -> bool:
+    """End the wait of all parked tasks of a node, and return True, unless an answer is on its way.
+
+    Args:
+        control: Stops the tasks of the node.
+        questions: Their questions.
+    """
+    is_last = getattr(control.outer, "outer", None) is None
+    return control.desk is None or control.desk.rest(questions, is_last=is_last)
 
 
 def _tasks_around(control: Stop) -> Iterator[TaskConfigs]:

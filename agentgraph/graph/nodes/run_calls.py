@@ -28,6 +28,8 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.concurrency import CallPlaces, Places, room_in
 from agentgraph.graph.nodes.context import ActivationContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, value_of, without_running
+from agentgraph.graph.nodes.parked_calls import ParkedCalls
+from agentgraph.graph.nodes.parking import Parked, check_parked, park
 from agentgraph.graph.nodes.saved_calls import CallResult, SavedCalls, UnendedCall, number_of
 from agentgraph.graph.nodes.schedule import AnyFuture
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
@@ -93,9 +95,11 @@ class RunCall:
         after: The earlier calls whose outcomes the function had, as in `Position`.
         request: The request to the agent.
         control: Stops the lane.
-        future: Done when the lane has ended; None before the call begins.
+        future: Done when the lane has ended or is parked; None before the call begins.
         coroutine: The coroutine that the function awaits, if there is one.
         began: When it began, in microseconds.
+        see: The state that the agent sees; None before it begins.
+        resumed: The questions after which it has continued in this run.
         failure: How it failed, once that is known.
         result: Its result, once that is known.
         is_reported: Whether its failure is an event already.
@@ -110,7 +114,7 @@ class RunCall:
         self.made, self.after = made, list[int]()
         self.future: Any = None
         self.coroutine: Coroutine[object, object, Reply] | None = None
-        self.began = 0
+        self.began, self.see, self.resumed = 0, cast(RunState | None, None), set[str]()
         self.failure: Exception | None = None
         self.result: CallResult | None = None
         self.is_reported = self.is_delivered = self.is_late = False
@@ -120,6 +124,14 @@ class RunCall:
     def agent(self) -> str:
         """The name of the agent."""
         return self.lane.place.name
+
+    @property
+    def questions(self) -> set[str] | None:
+        """The questions for whose answers it waits; None if it is not parked."""
+        error = None if self.future.cancelled() else self.future.exception()
+        if not isinstance(error, Parked):
+            return None
+        return {each.id for each in error.questions} - self.resumed
 
     def unended(self, **more: object) -> UnendedCall:
         """Return the saved form of a call while it has no result."""
@@ -169,6 +181,7 @@ class RunCalls:
         room, depth = room_in(config), config["configurable"]["checkpoint_ns"].count("|")
         self._places = CallPlaces(room.places or Places(room.at_once), depth)
         self._next, self._is_closed, self._is_pausing = 0, False, False
+        self._parked = ParkedCalls(self._control, self._has_ended)
         self._folded: list[Write] = []
         self._order: deque[RunCall | list[Write]] = deque()
 
@@ -185,10 +198,7 @@ class RunCalls:
             each.coroutine = self._awaited(each)
             return each.coroutine
         if self._loop is None:
-            gate = self._places.enter()
-            gate.result()
-            self._begin_in(gate, each)
-            wait([each.future])
+            self._run_in_thread(each)
         else:  # a sync function of an async run, in a thread
             asyncio.run_coroutine_threadsafe(self._run_call(each), self._loop).result()
         return self._outcome(each)
@@ -241,8 +251,11 @@ class RunCalls:
             self._order += [self._written_since(), each]
             return each
 
+    def _has_ended(self) -> bool:
+        return bool(self.pauses or self.stops or self._is_pausing or self._is_closed)
+
     def _check_active(self) -> None:
-        if self.pauses or self.stops:
+        if self.pauses or self.stops or self._is_pausing:
             raise CallPaused("the run pauses, and the function with it")
 
     def _check_same(self, each: RunCall, agent: str, request: str) -> None:
@@ -263,14 +276,34 @@ class RunCalls:
             await asyncio.wrap_future(there)
         return self._outcome(each)
 
+    def _run_in_thread(self, each: RunCall) -> None:
+        """Run a call until it has ended, or pauses the function."""
+        gate: Future[None] | None = self._enter()
+        while gate is not None:
+            gate.result()
+            self._begin_in(gate, each)
+            wait([each.future])
+            gate = run_calls(self._next_gate(each))
+
     async def _run_call(self, each: RunCall) -> None:
-        """Start a call and wait until it has ended; a call that is not awaited any more is stopped."""
-        gate = self._places.enter()
+        """Run a call until it has ended, or pauses the function; one that is left is stopped."""
+        gate: Future[None] | None = self._enter()
+        while gate is not None:
+            await self._run_in_place(gate, each)
+            try:
+                gate = await arun_calls(self._next_gate(each))
+            except asyncio.CancelledError:
+                if self._is_closed:
+                    raise
+                self._pause()
+                return
+
+    async def _run_in_place(self, gate: Future[None], each: RunCall) -> None:
+        """Wait for a place, and until the lane has ended or is parked."""
         try:
             await asyncio.wrap_future(gate)
         except asyncio.CancelledError:
-            if not gate.cancel():
-                self._places.leave(gate)
+            self._leave(gate, each)
             self._abandon(each)
             each.failure = self._abandoned_error(each) if each.is_abandoned else None
             raise
@@ -287,6 +320,25 @@ class RunCalls:
         except asyncio.CancelledError:
             self._abandon(each)
             raise
+
+    def _enter(self) -> Future[None]:
+        """Return a gate that opens as soon as there is a place for a call."""
+        self._parked.begin()
+        return self._places.enter()
+
+    async def _next_gate(self, each: RunCall) -> Future[None] | None:
+        """Return the gate of a call that asks, after an answer; None if it has ended, or pauses."""
+        if (questions := each.questions) is None:
+            return None
+        if answered := await self._parked.answered(questions):
+            each.resumed |= answered
+            return self._places.enter()
+        self._pause()
+        return None
+
+    def _pause(self) -> None:
+        self._is_pausing = True
+        self._parked.look_again()
 
     def _abandon(self, each: RunCall, *, has_failed: bool = False) -> None:
         """Stop a call that the function awaits no more, unless the whole run stops or pauses.
@@ -306,26 +358,40 @@ class RunCalls:
             self._check_active()
             self._begin(each)
         except BaseException:
-            self._places.leave(gate)
+            self._leave(gate, each)
             raise
-        each.future.add_done_callback(lambda _: self._places.leave(gate))
+        each.future.add_done_callback(lambda _: self._leave(gate, each))
+
+    def _leave(self, gate: Future[None], each: RunCall) -> None:
+        if not gate.cancel():
+            self._places.leave(gate)
+        self._parked.end(is_parked=each.future is not None and each.questions is not None)
 
     def _begin(self, each: RunCall) -> None:
         before = self.saved.before(each.call)
-        if before is not None and before[TAG] == "call":
+        if each.see is not None:
+            self._start(each, each.see)
+        elif before is not None and before[TAG] == "call":
             each.future = self._done(before)
         elif before is not None and "failed" in before and not before.get("again"):
             each.future = self._done(CallFailed(from_data(before["failed"])))
             each.is_reported, each.is_abandoned = "position" in before, before.get("given_up", False)
         else:
-            called = self._lanes[each.agent]
-            start = called.task if self._loop is None else called.atask
             with self._lock:
-                self._numbers.append(number_of(each.call))
-                each.began = now()
-                each.future = self._context.copy().run(start, self._run_lane, each, self._sees(each))
-                if isinstance(each.future, asyncio.Future):
-                    watched(each.future)
+                each.began, each.see = now(), self._sees(each)
+                self._start(each, each.see)
+
+    def _start(self, each: RunCall, see: RunState) -> None:
+        """Call the task of a call, unless the function has ended meanwhile."""
+        called = self._lanes[each.agent]
+        start = called.task if self._loop is None else called.atask
+        with self._lock:
+            if self._is_closed:
+                raise CallPaused("the function has ended")
+            self._numbers.append(number_of(each.call))
+            each.future = self._context.copy().run(start, self._run_lane, each, see)
+            if isinstance(each.future, asyncio.Future):
+                watched(each.future)
 
     def _done(self, outcome: object) -> AnyFuture:
         future: AnyFuture = Future() if self._loop is None else self._loop.create_future()
@@ -358,18 +424,29 @@ class RunCalls:
 
         Raises:
             CallFailed: It failed.
+            Parked: It waits for an answer.
         """
+        if (desk := each.control.desk) is not None and desk.parked:
+            check_parked(each.control)
         if (request := await self.saved.in_flight()) is not None:
             self._check_same(each, each.agent, request)
         place, cursor = each.lane.place, self.cursor(each)
-        node_context = self.activation.node_context
-        request, after = each.request, each.after
-        call = LaneCall(node_context, cursor, lambda: see, each.control, request=request, after=after)
+        around = self.activation.node_config
+        call = LaneCall(
+            self.activation.node_context,
+            cursor,
+            lambda: see,
+            each.control,
+            request=each.request,
+            after=each.after,
+            around=around,
+            again=bool(each.resumed),
+        )
         try:
             result, error = await Call(Lane.attempt, _aattempt, (each.lane, call))
-        except GraphInterrupt:
+        except GraphInterrupt as paused:
             await self.saved.save(each.unended())
-            raise
+            await park(paused.args[0], around, each.control)
         if error is None:
             return await self._ended(each, result)
         at = address(place, entered(place, cursor))
@@ -419,6 +496,8 @@ class RunCalls:
         with self._lock:
             each.is_delivered = True
             self.note(each)
+            if self._has_ended():
+                self._parked.look_again()
             if each.failure is not None:
                 raise each.failure
             self._check_active()
@@ -434,8 +513,8 @@ class RunCalls:
                 each.failure, each.is_late = error, bool(self.pauses)
             case CallFailed(error=error):
                 self.stops.append(error)
-            case GraphInterrupt():
-                self.pauses.append(outcome)
+            case Parked():
+                self.pauses.append(GraphInterrupt(outcome.questions))
             case GraphDrained() | asyncio.CancelledError() if each.is_left:
                 pass
             case GraphDrained() | asyncio.CancelledError() if each.is_abandoned:
@@ -479,8 +558,15 @@ class RunCalls:
         with self._lock:
             self._is_closed = True
             self._is_pausing |= isinstance(error, CallPaused | GraphBubbleUp)
+        self._parked.look_again()
         for each in self.running():
             self._abandon(each, has_failed=has_failed)
+
+    def cut_off(self) -> None:
+        """Stop the calls that run, also where the run pauses; they run again on a resume."""
+        for each in self.running():
+            each.is_left = True
+            each.control.stop("the function was cancelled")
 
     def running(self) -> list[RunCall]:
         """Return the calls that have begun and not ended."""

@@ -70,7 +70,7 @@ from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, ra
 from agentgraph.graph.nodes.concurrency import AT_ONCE, Places, Room
 from agentgraph.graph.nodes.decisions import Turns, decided
 from agentgraph.graph.nodes.gated_task import unwrapped
-from agentgraph.graph.nodes.parking import Parked
+from agentgraph.graph.nodes.parking import Parked, end_wait
 from agentgraph.graph.nodes.stopping import Stop
 
 AnyFuture = Future[Any] | asyncio.Future[Any]
@@ -474,11 +474,7 @@ class Schedule:
 
     def _rests(self) -> bool:
         """Return whether no parked lane continues: no answer to one is on its way."""
-        if not self._parked or (desk := self.control.desk) is None:
-            return True
-        return desk.rest(
-            self._all_unanswered(), is_last=getattr(self.control.outer, "outer", None) is None
-        )
+        return not self._parked or end_wait(self.control, self._all_unanswered())
 
     def _is_fatal(self, number: int) -> bool:
         error = self._raised.get(number)
