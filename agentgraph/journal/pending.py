@@ -314,18 +314,18 @@ async def _questions_of_tasks(
     in_order: list[tuple[tuple[int, str], list[OpenQuestion]]] = []
     for task in asked.keys() - {own_task}:
         attempt = sum(each["task"] == task for each in saved.attempts)
-        has_lane = False
+        continues = False
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
             inside = namespace_of_attempt(joined(outer, lane.node), task, attempt)
             at_lane = await saver.checkpoint(inside)
-            has_lane |= at_lane is not None
+            continues |= at_lane is not None and _has_next(saver.tree, at_lane)
             if inner := await _questions_in_lane(saver, inside, at_lane):
                 there = asker_of(inner[0].schema).address or ""
                 order = order_of(lane, there), there
                 in_order.append((order, inner))
                 break
         else:
-            if has_lane:  # its question has an answer, and the lane continues
+            if continues:  # the question of its lane has an answer
                 continue
             names = [place.nodes.call, *(lane.node for lane in lanes)]
             candidates = [_unanswered(joined(outer, f"{name}:{task}"), saved, task) for name in names]
@@ -348,6 +348,11 @@ async def _questions_of_tasks(
             own = [each for each in own if each.id in of_users]
         in_order += [((-1, at), [each]) for each in own]
     return [question for _, each in sorted(in_order, key=lambda item: item[0]) for question in each]
+
+
+def _has_next(tree: Tree, saved: Saved) -> bool:
+    position = position_in(tree, saved)
+    return position is None or position["next"] is not None
 
 
 def _likely_first(

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import interrupt
@@ -81,6 +82,31 @@ class Work:
             return " ".join(answers)
 
         return decide
+
+    def wrap(self, tool: str) -> AgentMiddleware[Any, Any]:
+        """Return middleware that asks before and after each call of a tool."""
+        work = self
+
+        class Asking(AgentMiddleware[Any, Any]):
+            def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+                if request.tool_call["name"] != tool:
+                    return handler(request)
+                interrupt("before?")
+                result = handler(request)
+                interrupt("after?")
+                work.end()
+                return result
+
+            async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+                if request.tool_call["name"] != tool:
+                    return await handler(request)
+                interrupt("before?")
+                result = await handler(request)
+                interrupt("after?")
+                work.end()
+                return result
+
+        return Asking()
 
     def ends(self, name: str = "then") -> ag.Agent:
         """Return an agent that ends the wait of others."""

@@ -22,10 +22,12 @@ from helpers.answering import (
     question_in,
 )
 from helpers.drives import Async, Sync
+from langchain.agents.middleware import ToolRetryMiddleware
 
 import agentgraph as ag
 from agentgraph.journal.locks import holders
 
+RETRYING = [ToolRetryMiddleware(max_retries=1)]
 TREES: dict[str, tuple[int, Callable[[Work], ag.Agent]]] = {
     "a function": (1, lambda work: ag.parallel("p", [work.slow(), work.asker()])),
     "interrupt": (1, lambda work: ag.parallel("p", [work.slow(), work.interrupting()])),
@@ -90,6 +92,22 @@ TREES: dict[str, tuple[int, Callable[[Work], ag.Agent]]] = {
     "an agent as a tool": (
         1,
         lambda work: ag.parallel("p", [work.slow(), calling(work.asker("helper"))]),
+    ),
+    "wrapped agents in one round": (
+        1,
+        lambda work: calling(work.asker("helper"), work.slow("other"), middleware=RETRYING),
+    ),
+    "wrapped tools in one round of a branch": (
+        1,
+        lambda work: ag.parallel(
+            "p", [work.slow(), calling(work.tool(), work.slow("other"), middleware=RETRYING)]
+        ),
+    ),
+    "a wrap that asks, too": (
+        1,
+        lambda work: calling(
+            work.asker("helper", is_last=False), work.slow(), middleware=[work.wrap("helper")]
+        ),
     ),
     "calls of one function": (1, lambda work: gathering(work.asker(), work.slow())),
     "calls in threads": (2, lambda work: in_threads(work.asker("b"), work.asker(), work.slow())),

@@ -37,13 +37,16 @@ class Attempts:
         lock: Held on the event loop while an attempt runs, so that they run one after the other.
     """
 
-    def __init__(self, activation: Activation, number: int, may_repeat: bool) -> None:
+    def __init__(
+        self, activation: Activation, number: int, may_repeat: bool, *, is_resumed: bool = False
+    ) -> None:
         """Begin before the first attempt.
 
         Args:
             activation: The activation of the agent that calls.
             number: The number of the call.
             may_repeat: Whether middleware wraps the call and so may run it several times.
+            is_resumed: Whether the call continues after an answer in the same run.
         """
         self.current = -1
         self.message_ids: Sequence[str | None] = ()
@@ -52,7 +55,7 @@ class Attempts:
         self._activation, self._number = activation, number
         self._configurable = activation.config["configurable"]
         self._saver: Saver | None = saver_of(activation.config)
-        self._is_loaded = not (may_repeat and self._configurable.get(RESUMING))
+        self._is_loaded = not (may_repeat and (is_resumed or self._configurable.get(RESUMING)))
         self._outcomes: list[FormerAttempt] = []
         self._has_begun = False
         self._failure: Exception | None = None

@@ -137,7 +137,8 @@ class RunningCall:
     @cached_property
     def attempts(self) -> Attempts:
         """The attempts to run an agent for this call."""
-        return Attempts(self.activation, self.opened.number, self.built.wraps_tools)
+        may_repeat, is_resumed = self.built.wraps_tools, self.is_resumed
+        return Attempts(self.activation, self.opened.number, may_repeat, is_resumed=is_resumed)
 
     @property
     def current(self) -> RunState:

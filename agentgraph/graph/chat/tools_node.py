@@ -63,7 +63,7 @@ class ToolsNode(ChatNode):
             is_parallel = self.agent.parallel_tools
             needs = [() if is_parallel or n == 0 else (n - 1,) for n in range(len(calls))]
             schedule = Schedule(needs, control)
-            if is_parallel and not self.built.wraps_tools:
+            if is_parallel:
                 for each in calls:
                     each.park()
             results = [*(await tasks_call(schedule, self._starter(calls, schedule))).values()]
