@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import scripts
@@ -82,5 +84,35 @@ class Answered(Thread):
 
 def beside_a_person(case: Case) -> Case:
     """Return a case whose tree runs beside a person, who is asked at once."""
-    beside = specs.Parallel("beside", (specs.Human("person", "Well?"), case.tree))
-    return replace(case, tree=beside)
+    beside = BESIDE[case.seed % len(BESIDE)]
+    return replace(case, tree=beside(specs.Human("person", "Well?"), case.tree))
+
+
+def _branches(*agents: specs.Spec) -> specs.Spec:
+    return specs.Parallel("beside", agents)
+
+
+def _calls(*agents: specs.Spec) -> specs.Spec:
+    """Return a function that runs agents side by side."""
+    calls = tuple((number, False) for number, _ in enumerate(agents))
+    return specs.Flow("beside", tuple((each, "input") for each in agents), calls, "gathered")
+
+
+def _round(*agents: specs.Spec, does: Any) -> specs.Spec:
+    """Return a chat agent that calls agents in one round, each with a wrap around it."""
+    wrap = specs.Middleware("middleware_0", "wrap_tool_call", does, is_async=True)
+    script = ((*((each.name, ()) for each in agents),),)
+    tools = tuple((each, "input") for each in agents)
+    return specs.Chat(
+        "beside", scripts=(script,), agents=tools, on_tool_error="raise", middleware=(wrap,)
+    )
+
+
+BESIDE: list[Callable[[specs.Spec, specs.Spec], specs.Spec]] = [
+    _branches,
+    _calls,
+    partial(_round, does="rewrite"),
+    _calls,
+    partial(_round, does="ask"),
+]
+"""How agents run side by side."""
