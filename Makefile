@@ -20,7 +20,7 @@ test: .venv/ready
 page: node_modules/ready  # the tests of the page's JavaScript that need no browser
 	$(NODE) --test --test-timeout=60000 --test-force-exit 'tests/page/*.test.js'
 
-browser: .venv/ready  # the tests of pages in a Chromium, and in JupyterLab; Debian's chromium and chromium-driver
+browser: .venv/ready node_modules/ready  # the tests of pages in a Chromium, and in JupyterLab; Debian's chromium and chromium-driver
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
 	$(BIN)/pytest tests/web tests/window
 

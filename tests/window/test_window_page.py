@@ -273,7 +273,7 @@ def test_a_narrow_window_is_one_column_with_the_threads_above_it(
 def test_parts_are_resized_and_hidden(server: WindowServer, tab: Open) -> None:
     page = tab(server)
     left = page.find(".left").size["width"]
-    border = page.find(".left + .border")
+    border = page.find(".left > .border")
     for _ in range(3):
         border.send_keys(Keys.ARROW_RIGHT)
     page.wait_for(lambda: page.find(".left").size["width"] == left + 72)

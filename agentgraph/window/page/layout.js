@@ -17,13 +17,15 @@ const WAYS = {ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1};
  * @param {{isRow?: boolean, sign?: number, measure: () => number}} options
  */
 export function makeBorder(root, name, {isRow = false, sign = 1, measure}) {
+  const [least, most] = BOUNDS[name];
   const node = el("div", {
     class: `border ${isRow ? "row" : "column"}`, role: "separator", tabindex: 0,
     "aria-orientation": isRow ? "horizontal" : "vertical", "aria-label": `Size of ${name}`,
+    "aria-valuemin": least, "aria-valuemax": most,
   });
-  const [least, most] = BOUNDS[name];
   /** @type {{at: number, size: number} | null} */
   let start = null;
+  new ResizeObserver(() => node.setAttribute("aria-valuenow", String(measure()))).observe(node);
 
   /** @param {number} size */
   function set(size) {

@@ -27,7 +27,8 @@ const SIGNS = [
 
 /** Make the legend: {node, show(kinds)}; it describes the kinds of agents that a tree has. */
 export function makeLegend() {
-  const node = el("div", {class: "legend", hidden: true, role: "group", "aria-label": "Legend"});
+  const about = {role: "group", "aria-label": "Legend", tabindex: 0};
+  const node = el("div", {class: "legend", hidden: true, ...about});
   return {
     node,
     /** @param {Iterable<string>} kinds */

@@ -32,10 +32,11 @@ const LAST_WORDS = 120; // characters of an agent's last words
 export function makeBox(place, acts) {
   const {node: data} = place;
   const isBig = data.children.length > 0;
-  const mark = el("span", {class: "mark"});
+  const mark = el("span", {class: "mark", "aria-hidden": "true"});
+  const spoken = el("span", {class: "sr"}); // the kind and the state
   const name = el("bdi", {class: "box-name"}, shortText(data.name, 80));
   const facts = el("span", {class: "box-facts"});
-  const open = el("button", {type: "button", class: "box-open"}, icon(data.kind), name, mark, facts);
+  const open = el("button", {type: "button", class: "box-open"}, icon(data.kind), name, spoken, mark, facts);
   const head = el("div", {class: "box-head"}, open);
   const words = el("div", {class: "box-words", dir: "auto", hidden: true});
   const after = afterLine(data, (id) => acts.placeOf(id).node.name);
@@ -73,9 +74,7 @@ export function makeBox(place, acts) {
     words.hidden = !words.textContent;
     words.title = words.textContent ?? "";
     open.title = `${data.about || KIND_WORDS[data.kind] || data.kind}: ${stateText(status.state)}`;
-    open.setAttribute("aria-label", [
-      data.name.slice(0, 80), data.kind, stateText(status.state), facts.textContent,
-    ].filter(Boolean).join(", "));
+    setText(spoken, `, ${data.kind}, ${stateText(status.state)}, `);
     picker?.show(status, look.picks.get(data.id));
     const item = data.children.find((each) => each.is_called);
     if (items && item) items.show(valueOf(found, item.id), look.picks.get(item.id));

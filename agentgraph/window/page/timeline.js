@@ -43,7 +43,7 @@ export function makeTimeline(store) {
   const follow = toolButton("timeline-follow", "Follow running bars (f)", "Follow", () => {
     setMode(view.mode === "follow" ? "free" : "follow");
   });
-  const short = toolButton("timeline-short", "Hide long waits (w)", "Hide waits", () => {
+  const short = toolButton("timeline-short", "Hide waits (w)", "Hide waits", () => {
     isShortChosen = true;
     change(() => view.setShort(!view.isShort));
   });

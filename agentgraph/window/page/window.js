@@ -87,9 +87,9 @@ function makeShell(root, store, backend, note) {
   const right = el("aside", {class: "right", "aria-label": "Details"}, side.node);
   const between = makeBorder(root, "tree", {isRow: true, measure: () => tree.node.offsetHeight});
   middle.append(between, timeline.node);
-  const body = el("div", {class: "body"},
-    left, makeBorder(root, "left", {measure: () => left.offsetWidth}),
-    middle, makeBorder(root, "right", {sign: -1, measure: () => right.offsetWidth}), right);
+  left.append(makeBorder(root, "left", {measure: () => left.offsetWidth}));
+  right.prepend(makeBorder(root, "right", {sign: -1, measure: () => right.offsetWidth}));
+  const body = el("div", {class: "body"}, left, middle, right);
   const help = makeHelp();
   for (const panel of [threads, summary, tree, timeline, side, head, alerts, help]) store.add(panel);
   store.add({update: (_, changed) => tellPlace(state, changed, note)});
