@@ -8,8 +8,7 @@ from functools import partial
 
 import click
 
-from agentgraph.agents.costs import no_prices
-from agentgraph.cli.options import UserError, db_option, existing, json_object
+from agentgraph.cli.options import UserError, db_option, json_object, runner_of
 from agentgraph.cli.session import DONE, FAILED, PAUSED, STOPPED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import ThreadBusyError, ThreadError, TreeChangedError
@@ -54,7 +53,7 @@ def advance(
     message: str | None,
     values: JsonObject | None,
     answers: JsonObject | None,
-    db: str,
+    db: str | None,
     as_json: bool,
 ) -> None:
     """Bring a turn of THREAD as far as it can go now: a command that is safe to repeat.
@@ -70,8 +69,7 @@ def advance(
         raise UserError(
             "--message and --values need the name of the turn; pass --turn-id, such as --turn-id night"
         )
-    place = existing(db) if turn_id is None else db
-    with Runner(target.load(), checkpointer=place, allow=target.types(), prices=no_prices) as runner:
+    with runner_of(target, db, creates=turn_id is not None) as runner:
         if thread is None:
             codes = [_printed(*each, as_json=as_json) for each in _all(runner)]
             sys.exit(FAILED if FAILED in codes else DONE)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import cast, get_args
+from typing import get_args
 
 import click
 
@@ -13,15 +13,14 @@ from agentgraph.cli.advance_command import advance
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.demo_command import demo
 from agentgraph.cli.inspecting import inspect
+from agentgraph.cli.loaded import Loaded
 from agentgraph.cli.new import new
 from agentgraph.cli.options import (
     UserError,
     db_option,
-    existing,
     json_object,
     json_option,
     options,
-    runner_of,
     thread_argument,
     verbose_option,
 )
@@ -38,9 +37,8 @@ from agentgraph.cli.thread_commands import OF_THREADS
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
 from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import JsonObject
-from agentgraph.graph.compiler import compile_agent
-from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.journal.answers import UNANSWERED
+from agentgraph.journal.steps import Visit
 from agentgraph.show.drawing import picture
 from agentgraph.show.lines import tree_lines, without_controls
 from agentgraph.skills import json_schema
@@ -51,7 +49,7 @@ from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runner import Runner
 from agentgraph.tree.hints import hints
 from agentgraph.tree.lint.formats import as_data, as_sarif
-from agentgraph.tree.lint.linting import lint
+from agentgraph.window.findings import findings_of
 
 
 class _Group(click.Group):
@@ -96,10 +94,14 @@ _run_options = options(
 def commands() -> None:
     """Run, resume, draw and check trees of agents.
 
-    TARGET is FILE.py:NAME, the variable NAME of a Python file, or a skill file, which ends with
-    .yaml, .yml or .json. Each event is printed as a line that starts with its address, such as
-    report/refine[1]/critic. Exit codes: 0 done, 3 paused at a question, 1 an agent failed, 2 wrong
-    use, 130 stopped by Ctrl-C or `stop`. A thread that is not done can be resumed.
+    TARGET is FILE.py:NAME, where NAME is a tree, a Runner, or a function that returns one; or a skill
+    file, which ends with .yaml, .yml or .json. Without :NAME it is the only tree of the file or folder:
+    a Runner, or an agent that is in no other agent and no Runner. A Runner with a checkpointer keeps
+    its threads there; others use --db.
+
+    Each event is printed as a line that starts with its address, such as report/refine[1]/critic. Exit
+    codes: 0 done, 3 paused at a question, 1 an agent failed, 2 wrong use, 130 stopped by Ctrl-C or
+    `stop`. A thread that is not done can be resumed.
     """
 
 
@@ -125,7 +127,7 @@ def run(
     values: JsonObject | None,
     context: JsonObject | None,
     config: JsonObject | None,
-    db: str,
+    db: str | None,
     as_json: bool,
     stream: bool,
     drop_pending: bool,
@@ -133,12 +135,11 @@ def run(
     **options: bool,
 ) -> None:
     """Run a tree on INPUT, or on standard input if INPUT is -."""
-    agent = target.load()
     thread_id = thread if thread is not None else (thread_in(config) or new_thread_id())
     where = Whereabouts(target=target, thread_id=thread_id, db=db, config=config, context=context)
-    message = _standard_input() if text == "-" else text
     screen = screen_of(as_json=as_json, streams=stream)
-    with open_session(agent, where, screen, **options) as session:
+    with open_session(where, screen, creates=True, **options) as session:
+        message = _standard_input() if text == "-" else text
         more = {"drop_pending": drop_pending, "while_running": while_running}
         sys.exit(session.go(message, values=values, **more))
 
@@ -161,7 +162,7 @@ def resume(
     values: JsonObject | None,
     context: JsonObject | None,
     config: JsonObject | None,
-    db: str,
+    db: str | None,
     as_json: bool,
     stream: bool,
     **options: bool,
@@ -173,12 +174,9 @@ def resume(
     calls of a question, or one for each in order, with commas. A TEXT that starts with NAME= needs
     ADDRESS= before it.
     """
-    agent = target.load()
-    where = Whereabouts(
-        target=target, thread_id=thread, db=existing(db), config=config, context=context
-    )
+    where = Whereabouts(target=target, thread_id=thread, db=db, config=config, context=context)
     screen = screen_of(as_json=as_json, streams=stream)
-    with open_session(agent, where, screen, **options) as session:
+    with open_session(where, screen, **options) as session:
         by_question = given_answers(answers, session.runner.pending(thread)) if answers else UNANSWERED
         sys.exit(session.go(answers=by_question, values=values))
 
@@ -209,7 +207,7 @@ def rewind(
     values: JsonObject | None,
     context: JsonObject | None,
     config: JsonObject | None,
-    db: str,
+    db: str | None,
     as_json: bool,
     stream: bool,
     **options: bool,
@@ -220,12 +218,9 @@ def rewind(
     or a step. Earlier work is kept and does not run again. Later work leaves the thread's history
     line.
     """
-    agent = target.load()
-    where = Whereabouts(
-        target=target, thread_id=thread, db=existing(db), config=config, context=context
-    )
+    where = Whereabouts(target=target, thread_id=thread, db=db, config=config, context=context)
     screen = screen_of(as_json=as_json, streams=stream)
-    with open_session(agent, where, screen, **options) as session:
+    with open_session(where, screen, **options) as session:
         by_question: object = UNANSWERED
         if answer is not None:
             by_question = given_answers([answer], _question_at(session.runner, thread, at))
@@ -250,9 +245,9 @@ def _question_at(runner: Runner, thread: str, at: str) -> list[Interrupt]:
 @options(db_option, json_option)
 def events(target: Target, thread: str, line: str | None, db: str, as_json: bool) -> None:
     """Print the saved events of THREAD."""
-    agent, screen = target.load(), screen_of(as_json=as_json)
-    where = Whereabouts(target=target, thread_id=thread, db=existing(db))
-    with open_session(agent, where, screen) as session:
+    screen = screen_of(as_json=as_json)
+    where = Whereabouts(target=target, thread_id=thread, db=db)
+    with open_session(where, screen) as session:
         for event in session.runner.events(thread, line=line):
             screen.line(event)
 
@@ -281,15 +276,14 @@ def draw(
         raise UserError("--tree prints an outline; leave out --svg, --html and --thread, or --tree")
     if db and not thread:
         raise UserError("--db needs a thread; name the thread with --thread, or leave --db out")
-    agent = target.load()
-    graph = compile_agent(agent)
-    if tree:
-        click.echo(without_controls("\n".join(tree_lines(agent))))
-        return
-    visited, caption = None, ""
-    if thread:
-        with runner_of(target, db or "agentgraph.db") as runner:
-            visited = runner.visits(thread)
+    with target.load() as loaded:
+        graph = loaded.bare_runner().graph
+        if tree:
+            click.echo(without_controls("\n".join(tree_lines(loaded.agent))))
+            return
+        visited = _visits(loaded, db, thread) if thread else None
+    caption = ""
+    if visited is not None:
         tokens = sum(each.tokens for each in visited)
         caption = f"Thread {thread}: {len(visited)} steps" + (f", {tokens:,} tokens" if tokens else "")
     drawing = picture(graph, visits=visited)
@@ -299,6 +293,11 @@ def draw(
         _write(svg, drawing.svg())
     if html:
         _write(html, drawing.html(caption))
+
+
+def _visits(loaded: Loaded, db: str | None, thread: str) -> list[Visit]:
+    with loaded.open(db) as runner:
+        return runner.visits(thread)
 
 
 def _write(file: str, text: str) -> None:
@@ -336,21 +335,20 @@ def check(target: Target, strict: bool, form: str, short: str | None, inputs: tu
     Exit codes: 0 no faults, 1 warnings with --strict, 2 faults or wrong use.
     """
     try:
-        agent = target.load()
-        graph = compile_agent(agent)
-        findings = lint(agent, inputs=inputs)
+        with target.load() as loaded:
+            runner = loaded.bare_runner()
+            findings = findings_of(runner, inputs)
     except (InvalidAgentError, InvalidSkillError) as error:
         click.echo(without_controls("\n".join(error.faults)), err=True)
         sys.exit(WRONG_USE)
     form = short or form
-    texts = [*hints(cast(RootGraph, graph).tree), *(map(str, findings) if form == "text" else ())]
+    texts = [*hints(runner.engine.tree), *(map(str, findings) if form == "text" else ())]
     for text in texts:
         click.echo(without_controls(f"warning: {text}"), err=True)
-    file, _, name = target.name.rpartition(":")
     if form == "text":
-        click.echo(without_controls(f"{name}: no faults"))
+        click.echo(without_controls(f"{loaded.short_name}: no faults"))
     else:
-        sarif = as_sarif(findings, (file or name).replace(os.sep, "/"), __version__)
+        sarif = as_sarif(findings, loaded.file.replace(os.sep, "/"), __version__)
         click.echo(json.dumps(as_data(findings) if form == "json" else sarif, indent=2))
     sys.exit(1 if strict and (texts or findings) else 0)
 

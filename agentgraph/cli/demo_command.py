@@ -40,14 +40,13 @@ def demo(file: str | None, db: str | None, no_input: bool) -> None:
     path = Path(file) if file else Path(__file__).with_name("honeybees.txt")
     text, screen = _demo_text(path), screen_of()
     target = Target(name=f"{Path(__file__).with_name('demo.py')}:report")
-    agent = target.load()
     from agentgraph.cli.demo import speaker  # not at the top: importing it builds a tree
 
     name = f"{path.name}, which comes with the demo" if not file else path
     _print_text(screen, f"Model: {speaker()}. Text: {name}.\n")
     db = db or str(Path(tempfile.mkdtemp(prefix="agentgraph-demo-")) / "demo.db")
     where = Whereabouts(target=target, thread_id=new_thread_id(), db=db)
-    with open_session(agent, where, screen, no_input=True) as session:
+    with open_session(where, screen, creates=True, no_input=True) as session:
         code = session.go(f"Report on {path.name}.", values={"text": text})
     sys.exit(_go_on(where, screen, no_input) if code == PAUSED else code)
 

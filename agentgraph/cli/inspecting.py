@@ -11,33 +11,28 @@ import threading
 import time
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from agentgraph.agents.agents import Agent
-from agentgraph.agents.costs import no_prices
+from agentgraph.cli.loaded import db_of
 from agentgraph.cli.options import json_object
-from agentgraph.cli.reloading import TargetFiles
+from agentgraph.cli.page_trees import PageTrees
 from agentgraph.cli.session import STOPPED
 from agentgraph.cli.target import Target, takes_target
-from agentgraph.errors import AgentGraphError, SaverError, pip_install
+from agentgraph.errors import AgentGraphError, pip_install
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.journal.locks import holders
-from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.urls import is_database_url, without_password
 from agentgraph.show.lines import without_controls
 from agentgraph.threads.live.active_run import ActiveRun
-from agentgraph.threads.runner import Runner
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from agentgraph.journal.savers.postgres import DatabaseSaver
-    from agentgraph.journal.savers.sqlite import FileSaver
-    from agentgraph.window.calls import Window
+    from agentgraph.window.trees import Trees
 
 ADDRESS, PORT = "127.0.0.1", 8321
 _DAY = 24 * 60 * 60.0
@@ -54,10 +49,9 @@ class InspectError(AgentGraphError):
 @click.option(
     "--db",
     metavar="PATH",
-    default="agentgraph.db",
-    show_default=True,
-    help="The SQLite file of the threads, created if it is missing; or "
-    "postgresql://USER@HOST/NAME, with the password in PGPASSWORD or ~/.pgpass.",
+    help="The SQLite file of the threads, by default agentgraph.db, created if it is missing; or "
+    "postgresql://USER@HOST/NAME, with the password in PGPASSWORD or ~/.pgpass. A Runner with a "
+    "checkpointer needs none.",
 )
 @click.option(
     "--port",
@@ -71,7 +65,7 @@ class InspectError(AgentGraphError):
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 def inspect(
     target: Target,
-    db: str,
+    db: str | None,
     port: int | None,
     config: "RunnableConfig | None",
     context: JsonObject | None,
@@ -79,58 +73,24 @@ def inspect(
 ) -> None:
     """Open a page about the runs of a tree: their progress, questions, costs and reruns.
 
+    A file or folder with several trees is one page with a choice. Each tree shows its own threads.
+
     The server listens on this machine only, and the printed address contains its token. Ctrl-C ends
     the server and stops the runs that the page started, before their next steps; each can be resumed.
     """
     _check_installed()
-    files = TargetFiles(target)
-    agent = files.load()
-    with _opened(db) as saver, _listening(port) as listener:
-
-        def runner_of(agent: Agent) -> Runner:
-            types = target.types()
-            return Runner(
-                agent, checkpointer=saver, allow=types, config=config, context=context, prices=no_prices
-            )
-
-        from agentgraph.window.calls import Window
-        from agentgraph.window.reloading import Source
-
-        runner = runner_of(agent)
-        source = Source(lambda: runner_of(files.load()), files.files)
-        window = Window(runner, _title(target), source)
+    with ExitStack() as opened, _listening(port) as listener:
+        loading = PageTrees(target, db, opened, config, context)
+        trees = loading.page(_title(target))
         bound: int = listener.getsockname()[1]
-        token = _token(db, bound)
+        token = _token(db_of(db), bound)
         address = f"http://{ADDRESS}:{bound}/?token={token}"
-        click.echo(without_controls(f"{target.name}, threads in {without_password(db)}:\n{address}"))
+        places = ", ".join(loading.places)
+        click.echo(without_controls(f"{target.name}, threads in {places}:\n{address}"))
         if not no_browser:
             threading.Thread(target=_open_browser, args=[address], daemon=True).start()
-        _serve(window, listener, token)
+        _serve(trees, listener, token)
     sys.exit(STOPPED)
-
-
-def _opened(db: str) -> "DatabaseSaver | FileSaver":
-    """Open the database or file; a file without write permission is opened read-only.
-
-    Raises:
-        SaverError: It cannot be opened.
-    """
-    is_file = not is_database_url(db) and Path(db).is_file()
-    try:
-        if not is_file or os.access(db, os.W_OK):
-            return open_saver(db)
-    except SaverError:
-        if not is_file:
-            raise
-    return _opened_to_read(db)
-
-
-def _opened_to_read(db: str) -> "FileSaver":
-    from agentgraph.journal.savers.sqlite import reading_saver
-
-    saver = reading_saver(db)
-    click.echo(without_controls(f"{db} is read-only: nothing runs or changes."), err=True)
-    return saver
 
 
 def _check_installed() -> None:
@@ -144,7 +104,7 @@ def _check_installed() -> None:
 
 
 def _title(target: Target) -> str:
-    return without_controls(target.name.rpartition("/")[2])
+    return without_controls(target.name.rstrip("/").rpartition("/")[2] or target.name)
 
 
 @contextmanager
@@ -164,7 +124,7 @@ def _listening(port: int | None) -> Iterator[socket.socket]:
         yield listener
 
 
-def _serve(window: "Window", listener: socket.socket, token: str) -> None:
+def _serve(trees: "Trees", listener: socket.socket, token: str) -> None:
     """Serve until Ctrl-C or a termination signal, then stop the runs and wait for their steps."""
     import uvicorn
 
@@ -176,7 +136,7 @@ def _serve(window: "Window", listener: socket.socket, token: str) -> None:
             yield  # the handlers below receive the signals, also after the server has ended
 
     config = uvicorn.Config(
-        make_app(window, token),
+        make_app(trees, token),
         loop="asyncio",
         lifespan="off",
         ws="none",
@@ -194,17 +154,18 @@ def _serve(window: "Window", listener: socket.socket, token: str) -> None:
     def soon(number: int, _: object) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, at_once)
-        window.is_closed = server.should_exit = True
+        server.should_exit = True
+        trees.end_updates()
         for run in holders():
             if isinstance(run, ActiveRun):
                 run.stop("the server was ended")
-        if not window.runner.is_idle:
+        if not trees.is_idle:
             os.write(2, b"Stopping after the running steps; Ctrl-C again stops at once.\n")
 
     before = {each: signal.signal(each, soon) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         server.run(sockets=[listener])
-        window.close()
+        trees.close()
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

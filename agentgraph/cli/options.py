@@ -2,18 +2,16 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
-from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from agentgraph.agents.costs import no_prices
 from agentgraph.cli.session import WRONG_USE
 from agentgraph.cli.target import Target
 from agentgraph.events.json_forms import JsonObject
-from agentgraph.journal.savers.urls import is_database_url
 from agentgraph.safe_repr import cut
 from agentgraph.show.lines import without_controls
 from agentgraph.threads.runner import Runner
@@ -60,10 +58,8 @@ thread_argument = click.argument("thread", metavar="THREAD")
 db_option = click.option(
     "--db",
     metavar="PATH",
-    default="agentgraph.db",
-    show_default=True,
-    help="The SQLite file of the threads, or postgresql://USER@HOST/NAME, with the password in "
-    "PGPASSWORD or ~/.pgpass.",
+    help="The SQLite file of the threads, by default agentgraph.db, or postgresql://USER@HOST/NAME, "
+    "with the password in PGPASSWORD or ~/.pgpass. A Runner with a checkpointer needs none.",
 )
 
 
@@ -99,21 +95,14 @@ verbose_option = click.option(
 )
 
 
-def existing(db: str) -> str:
-    """Return the path of an existing file or the URL of a database, after a check.
+@contextmanager
+def runner_of(target: Target, db: str | None, *, creates: bool = False) -> Iterator[Runner]:
+    """Load a target, and open its runner with the threads of an existing file or database.
 
-    Raises:
-        UserError: The file does not exist.
+    Args:
+        target: The target.
+        db: The file or URL of `--db`; None for the default.
+        creates: Whether a missing file is created.
     """
-    if is_database_url(db):
-        return db
-    if not Path(db).is_file():
-        is_folder = bool(db) and Path(db).is_dir()
-        what = f"{db} is a folder" if is_folder else f"there is no file {db or repr(db)}"
-        raise UserError(f"{what}; name the file of the thread with --db")
-    return db
-
-
-def runner_of(target: Target, db: str) -> Runner:
-    """Create a runner of a tree for the threads of an existing file or database."""
-    return Runner(target.load(), checkpointer=existing(db), allow=target.types(), prices=no_prices)
+    with target.load() as loaded, loaded.open(db, creates=creates) as runner:
+        yield runner

@@ -7,23 +7,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from agentgraph.agents.agents import Agent
-from agentgraph.cli.target import Target
+from agentgraph.cli.target import Target, Trees
+from agentgraph.cli.target_files import files_in
 
 
 class TargetFiles:
-    """The files of a target, and the modules that were loaded from them."""
+    """The files of a target, and the modules that were loaded from them.
+
+    Attributes:
+        path: The file, or the folder.
+    """
 
     def __init__(self, target: Target) -> None:
-        self._target = target
+        self._target, self.path = target, target.path
         self._modules: dict[str, ModuleType] = {}
 
-    def load(self) -> Agent:
-        """Load the agent from the current files; if they have an error, nothing changes.
+    def load(self) -> Trees:
+        """Load the trees from the current files; if they have an error, nothing changes.
 
         Raises:
-            TargetError: As in `Target.load`.
-            InvalidSkillError: As in `Target.load`.
+            TargetError: As in `Target.load_all`.
+            InvalidSkillError: As in `Target.load_all`.
         """
         before = self._modules
         for name in before:
@@ -31,7 +35,7 @@ class TargetFiles:
         others = {*sys.modules}
         try:
             with _sources_alone():
-                agent = self._target.load()
+                trees = self._target.load_all()
         except BaseException:
             self._forget(others)
             sys.modules.update(before)
@@ -41,7 +45,7 @@ class TargetFiles:
             for name, module in [*sys.modules.items()]
             if name not in others and self._is_own(module)
         }
-        return agent
+        return trees
 
     def files(self) -> Iterator[Path]:
         """Yield the files that were loaded."""
@@ -58,12 +62,16 @@ class TargetFiles:
         file = getattr(module, "__file__", None)
         if not file or "site-packages" in Path(file).parts:
             return False
-        return any(Path(file).resolve().is_relative_to(each.parent) for each in self._named())
+        return any(Path(file).resolve().is_relative_to(each) for each in self._folders())
 
     def _named(self) -> list[Path]:
-        name, registry = self._target.name, self._target.registry
-        file = name if Path(name).is_file() else name.rpartition(":")[0]
-        return [Path(each).resolve() for each in (file, registry) if each]
+        path, registry = self.path, self._target.registry
+        files = [*files_in(path)] if path.is_dir() else [path]
+        return [each.resolve() for each in (*files, *([Path(registry)] if registry else []))]
+
+    def _folders(self) -> set[Path]:
+        path = self.path
+        return {path.resolve()} if path.is_dir() else {each.parent for each in self._named()}
 
 
 @contextmanager

@@ -20,19 +20,18 @@ from uuid import uuid4
 
 from rich.console import Console
 
-from agentgraph.agents.agents import Agent
-from agentgraph.agents.costs import no_prices
 from agentgraph.cli.answers import ask, choices_of, named_by
+from agentgraph.cli.loaded import db_of, place_of
 from agentgraph.cli.target import Target
 from agentgraph.errors import AgentGraphError, MissingValueError, ValueConflictError
 from agentgraph.events.events import AgentEvent, Interrupt
-from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.urls import without_password
 from agentgraph.safe_repr import error_text
 from agentgraph.show.approvals import question_line, until_text
 from agentgraph.show.lines import one_line, without_controls
 from agentgraph.show.screens import Lines, Terminal, is_live, text_console
-from agentgraph.show.watching import watch
+from agentgraph.show.watching import awatch, watch
+from agentgraph.threads.live.event_loop import needs_event_loop, on_event_loop
 from agentgraph.threads.runner import Runner
 
 DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
@@ -53,27 +52,23 @@ class Whereabouts:
     Attributes:
         target: The tree.
         thread_id: The thread.
-        db: The SQLite file of the thread, or the URL of the database.
+        db: The SQLite file of the thread, or the URL of the database; None for a runner with a
+            checkpointer.
         config: LangGraph's config of its runs, which is not saved.
         context: LangGraph's runtime context of its runs, which is not saved.
     """
 
     target: Target
     thread_id: str
-    db: str
+    db: str | None = None
     config: Mapping[str, object] | None = None
     context: Mapping[str, object] | None = None
-
-    @property
-    def shown_db(self) -> str:
-        """The file, or the URL without its password."""
-        return without_password(self.db)
 
     def resume(self, *options: str) -> list[str]:
         """Return the arguments of the command that resumes the thread."""
         again = {"--config": self.config, "--context": self.context}
         unsaved = [word for name, of in again.items() if of for word in (name, json.dumps(of))]
-        more = ["--db", self.db, *unsaved, *options]
+        more = [*(["--db", self.db] if self.db is not None else []), *unsaved, *options]
         if self.thread_id.startswith("-"):  # not an option
             return ["resume", *self.target.words, *more, "--", self.thread_id]
         return ["resume", *self.target.words, self.thread_id, *more]
@@ -172,6 +167,7 @@ class Session:
         with_traceback: bool = False,
     ) -> None:
         self.runner, self._where, self._screen = runner, where, screen
+        self._place = place_of(runner)
         no_input = no_input or (isinstance(screen, Printed) and screen.as_json)
         self._may_ask = not no_input and at_terminal()
         self._with_traceback, self._is_stopping = with_traceback, False
@@ -200,7 +196,7 @@ class Session:
             return self._stop()
         except Exception as error:
             return self._fail(error)
-        self._screen.note(f"Done: thread {thread_id}, saved in {self._where.shown_db}.")
+        self._screen.note(f"Done: thread {thread_id}, saved in {self._place}.")
         return DONE
 
     def _watch(self, text: str | None = None, **options: Any) -> str:
@@ -208,6 +204,9 @@ class Session:
         options |= {"config": where.config, "context": where.context, "console": self._screen}
         before = signal.signal(signal.SIGINT, self._stop_soon)
         try:
+            if needs_event_loop(self.runner.engine):
+                run = awatch(self.runner, text, thread_id=where.thread_id, **options)
+                return on_event_loop(run).status
             return watch(self.runner, text, thread_id=where.thread_id, **options).status
         finally:
             signal.signal(signal.SIGINT, before)
@@ -225,7 +224,7 @@ class Session:
             raise
 
     def _pause(self, questions: Sequence[Interrupt]) -> int:
-        thread = f"thread {self._where.thread_id} in {self._where.shown_db}"
+        thread = f"thread {self._where.thread_id} in {self._place}"
         self._screen.note(f"Paused: {thread} waits for answers to")
         for question in questions:
             self._screen.note(_question_line(question))
@@ -260,7 +259,7 @@ class Session:
         return FAILED
 
     def _resume_by(self, what: str, *options: str) -> str:
-        where = replace(self._where, db=self._where.shown_db)
+        where = replace(self._where, db=self._where.db and without_password(self._where.db))
         return f"{what}: {shlex.join([*_program(), *where.resume(*options)])}"
 
     def _stop_soon(self, *_: object) -> None:
@@ -289,15 +288,25 @@ class Session:
 
 
 @contextmanager
-def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: bool) -> Iterator[Session]:
-    """Open a session with the threads of a SQLite file or a database.
+def open_session(
+    where: Whereabouts, screen: Lines, *, creates: bool = False, **options: bool
+) -> Iterator[Session]:
+    """Load the target, and open a session with its threads.
+
+    Args:
+        where: The thread; its file is the default one if it has none.
+        screen: Shows the events.
+        creates: Whether a missing file is created.
+        **options: The options of the session.
 
     Raises:
+        TargetError: The target cannot be loaded, or the file is missing.
         SaverError: The file or database cannot be opened.
         InvalidAgentError: The tree has faults.
     """
-    with open_saver(where.db, where.target.types()) as saver:
-        yield Session(Runner(agent, checkpointer=saver, prices=no_prices), where, screen, **options)
+    with where.target.load() as loaded, loaded.open(where.db, creates=creates) as runner:
+        own = None if loaded.has_saver else db_of(where.db)
+        yield Session(runner, replace(where, db=own), screen, **options)
 
 
 def new_thread_id() -> str:

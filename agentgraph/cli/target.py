@@ -1,40 +1,56 @@
-"""Loads TARGET, the tree that a command works on: `FILE.py:NAME`, or a skill file."""
+"""TARGET, the tree or runner that a command works on: a Python file with a name, or a skill file."""
 
-import importlib.util
+import inspect
 import sys
-import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 import click
-from dotenv import load_dotenv
 
 import agentgraph.skills
 from agentgraph.agents.agents import Agent
+from agentgraph.cli.loaded import Loaded, check_open
+from agentgraph.cli.target_files import (
+    SKILL_FILES,
+    TargetError,
+    defined_in,
+    described,
+    files_in,
+    load_module,
+    raise_target_error,
+    trees_in,
+)
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.named_types import allowed_types
-from agentgraph.safe_repr import reason
-from agentgraph.show.kinds import kind_text
+from agentgraph.threads.live.event_loop import held_on_event_loop, on_event_loop
+from agentgraph.threads.runner import Runner
 
-_SKILL_FILES = (".yaml", ".yml", ".json")
 _REGISTRIES = ("tools", "models", "agents")
 
 
-class TargetError(AgentGraphError):
-    """A target that does not name an agent, or a file that cannot be loaded."""
+class Trees(NamedTuple):
+    """The trees of a target, and the reasons why others could not be loaded.
+
+    Attributes:
+        loaded: The trees and runners, by their names in a choice.
+        problems: A text for each file of a folder that cannot be loaded.
+    """
+
+    loaded: dict[str, Loaded]
+    problems: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A tree as named on the command line.
+    """A tree or runner as named on the command line.
 
     Attributes:
-        name: `FILE.py:NAME`, where NAME is a variable of the file, or a skill file.
+        name: `FILE.py:NAME`, where NAME is a variable of the file, or a file or folder.
         registry: For a skill file, the Python file with its `tools`, `models` and `agents`.
         allow: The types that may be read from the database file, as `module:name`. For a skill file
             also the references that it may import.
@@ -50,48 +66,106 @@ class Target:
         registry = ["--registry", self.registry] if self.registry else []
         return [self.name, *registry, *(word for each in self.allow for word in ("--allow", each))]
 
-    def load(self) -> Agent:
-        """Load the agent; this runs the Python file or the registry.
+    @property
+    def path(self) -> Path:
+        """The file, or the folder."""
+        return _split(self.name)[0]
+
+    def load(self) -> Loaded:
+        """Load the tree or runner; this runs the Python file, or the registry.
 
         Raises:
-            TargetError: The file or the agent is missing, or the file raises an exception.
+            TargetError: The file or the name is missing, the file raises an exception, or the target
+                has several trees.
             InvalidSkillError: The skill file has faults.
         """
-        if self._is_skill:
-            return self._skill(Path(self.name))
-        if self.registry:
-            raise TargetError(f"--registry is only for skill files, got {self.name}; leave it out")
+        loaded, problems = self.load_all()
+        if len(loaded) == 1:
+            return next(iter(loaded.values()))
+        if not loaded:
+            raise TargetError(_without_trees(self.path, problems))
+        several = "".join(f"\n  {described(each.name, each.given)}" for each in loaded.values())
+        first = next(iter(loaded.values())).name
+        raise TargetError(
+            f"{self.path} has {len(loaded)} trees; name one, as in {first}. It defines:{several}"
+        )
+
+    def load_all(self) -> Trees:
+        """Load all trees and runners of a file or folder, or the one that is named.
+
+        Without a name, the trees of a file are its runners, and its agents that are in no other agent
+        or runner of it. A folder has the trees of its files.
+
+        Raises:
+            TargetError: As in `load`; files of a folder that cannot be loaded are problems instead.
+            InvalidSkillError: The skill file has faults.
+        """
         path, name = _split(self.name)
-        module = _loaded(path)
-        agent = vars(module).get(name)
-        if isinstance(agent, Agent):
-            return agent
-        raise TargetError(f"{_missing_name(path, name, module)} {_agents_of(path, module)}")
+        if self.registry and not self._is_skill:
+            raise TargetError(f"--registry is only for skill files, got {self.name}; leave it out")
+        if path.is_dir() and not name:
+            return self._all_in(path)
+        if self._is_skill:
+            return Trees({self.name: self._skill(path)}, [])
+        module = load_module(path)
+        if name:
+            return Trees({name: self._named(path, name, module)}, [])
+        trees = trees_in(defined_in(module))
+        return Trees({each: self._made(path, each, value) for each, value in trees.items()}, [])
 
     @property
     def _is_skill(self) -> bool:
-        return Path(self.name).suffix.lower() in _SKILL_FILES
+        return Path(self.name).suffix.lower() in SKILL_FILES
 
-    def types(self) -> list[type]:
-        """Return the types that may be read from the database file; call `load` first.
+    def _all_in(self, folder: Path) -> Trees:
+        trees = Trees({}, [])
+        for path in files_in(folder):
+            try:
+                if path.suffix.lower() in SKILL_FILES:
+                    trees.loaded[path.name] = self._skill(path)
+                    continue
+                defined = defined_in(load_module(path))
+                for name, value in trees_in(defined).items():
+                    trees.loaded[f"{path.name}:{name}"] = self._made(path, name, value)
+            except AgentGraphError as error:
+                trees.problems.append(f"{path}: {error}".replace(f"{path}: {path}", str(path), 1))
+        return trees
 
-        Raises:
-            AgentGraphError: `allow` names something other than a type for a Python file.
-        """
-        if not self._is_skill:
-            return [*allowed_types(self.allow).values()]
-        types: list[type] = []
-        for each in self.allow:
-            with suppress(AgentGraphError):  # the reference of a function that the file may import
-                types += allowed_types([each]).values()
-        return types
+    def _named(self, path: Path, name: str, module: ModuleType) -> Loaded:
+        value = vars(module).get(name)
+        if isinstance(value, Agent | Runner):
+            return self._made(path, name, value)
+        if not callable(value) or isinstance(value, type):
+            raise TargetError(f"{_missing_name(path, name, module)} {_defined(path, module)}")
+        opened = ExitStack()
+        try:
+            given = _result_of(value, path, name, opened)
+            if isinstance(given, Agent | Runner):
+                return self._made(path, name, given, opened)
+            what = "None" if given is None else f"a {type(given).__name__}"
+            raise TargetError(f"{path}:{name} returned {what}; return an agent or a Runner")
+        except BaseException:
+            opened.close()
+            raise
 
-    def _skill(self, path: Path) -> Agent:
+    def _made(
+        self, path: Path, name: str, value: Agent | Runner, opened: ExitStack | None = None
+    ) -> Loaded:
+        check_open(f"{path}:{name}", value)
+        types = [*allowed_types(self.allow).values()]
+        return Loaded(name=f"{path}:{name}", given=value, types=types, opened=opened or ExitStack())
+
+    def _skill(self, path: Path) -> Loaded:
         """Load a skill file; allowed imports are also searched in its folder."""
         registries = _registries(Path(self.registry)) if self.registry else {}
         if self.allow:
             sys.path.append(str(path.resolve().parent))
-        return agentgraph.skills.load(path, **registries, allow=self.allow)
+        agent = agentgraph.skills.load(path, **registries, allow=self.allow)
+        types: list[type] = []
+        for each in self.allow:
+            with suppress(AgentGraphError):  # the reference of a function that the file may import
+                types += allowed_types([each]).values()
+        return Loaded(name=str(path), given=agent, types=types)
 
 
 def takes_target(command: Callable[..., None]) -> Callable[..., None]:
@@ -117,8 +191,46 @@ def takes_target(command: Callable[..., None]) -> Callable[..., None]:
     return with_target
 
 
+def _result_of(function: Callable[..., Any], path: Path, name: str, opened: ExitStack) -> object:
+    """Return the result of a function of a file, awaited, or entered as a context manager.
+
+    Raises:
+        TargetError: It needs arguments, or raises an exception.
+    """
+    if needed := _required(function):
+        raise TargetError(
+            f"{path}:{name} needs the arguments {', '.join(needed)}; name a function without "
+            "arguments, or give them defaults"
+        )
+    try:
+        given = function()
+        if isinstance(given, Awaitable):
+            given = on_event_loop(_awaited(given))
+        if isinstance(given, Runner):  # it is a context manager too, which the command ends
+            return given
+        if isinstance(given, AbstractAsyncContextManager):
+            given = held_on_event_loop(given)
+        return opened.enter_context(given) if isinstance(given, AbstractContextManager) else given
+    except (Exception, SystemExit) as error:
+        raise_target_error(path, error)
+
+
+async def _awaited(given: Awaitable[object]) -> object:
+    return await given
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a function of C without a signature
+        return []
+    is_needed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    kinds = (*is_needed, inspect.Parameter.KEYWORD_ONLY)
+    return [each.name for each in parameters if each.kind in kinds and each.default is each.empty]
+
+
 def _registries(path: Path) -> dict[str, Mapping[str, Any]]:
-    variables = vars(_loaded(path))
+    variables = vars(load_module(path))
     registries = {name: variables[name] for name in _REGISTRIES if name in variables}
     for name, registry in registries.items():
         if not isinstance(registry, Mapping):
@@ -138,63 +250,24 @@ def _split(target: str) -> tuple[Path, str]:
     return Path(target.removesuffix(":")), ""
 
 
-def _loaded(path: Path) -> ModuleType:
-    if not path.is_file():
-        what = "is not a file" if path.exists() else "does not exist"
-        raise TargetError(f"{path} {what}; name the file of a tree")
-    name = path.stem if path.stem not in sys.modules else f"target_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    if spec is None or spec.loader is None:
-        raise TargetError(f"{path} is not a Python file; name one that ends with .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    _load_environment(path.parent)
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        _raise_target_error(path, error)
-    return module
-
-
-def _load_environment(folder: Path) -> None:
-    """Set the variables of the file `.env` next to a Python file, as LangGraph's server does.
-
-    Variables that are set already win. A skill file has no `.env`: an untrusted one could send the
-    requests of models elsewhere.
-
-    Raises:
-        TargetError: The file cannot be read.
-    """
-    file = folder / ".env"
-    try:
-        if file.is_file():
-            load_dotenv(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise TargetError(f"{file} cannot be read: {reason(error)}; correct or delete it") from error
-
-
-def _raise_target_error(path: Path, error: BaseException) -> NoReturn:
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
-    if isinstance(error, SyntaxError) and error.filename == str(path.resolve()):
-        lines.append(error.lineno)
-    where = f"{path}, line {lines[-1]}" if lines else str(path)
-    message = "".join(traceback.format_exception_only(type(error), error)).strip()
-    raise TargetError(f"{where} cannot be loaded:\n{message}") from error
-
-
 def _missing_name(path: Path, name: str, module: ModuleType) -> str:
-    if not name:
-        return f"name an agent, as in {path}:NAME."
     if name not in vars(module):
         return f"{path} has no agent {name!r}."
-    return f"{path}:{name} must be an agent, got a {type(vars(module)[name]).__name__}."
+    kind = type(vars(module)[name]).__name__
+    return f"{path}:{name} must be an agent, a Runner, or a function that returns one, got a {kind}."
 
 
-def _agents_of(path: Path, module: ModuleType) -> str:
-    agents = {name: value for name, value in vars(module).items() if isinstance(value, Agent)}
-    if not agents:
-        return "The file defines no agent."
-    lines = "".join(f"\n  {path}:{name} ({kind_text(value)})" for name, value in agents.items())
+def _defined(path: Path, module: ModuleType) -> str:
+    defined = {name: each for name, each in vars(module).items() if isinstance(each, Agent | Runner)}
+    if not defined:
+        return "The file defines no agent and no Runner."
+    lines = "".join(f"\n  {described(f'{path}:{name}', each)}" for name, each in defined.items())
     return f"It defines:{lines}"
+
+
+def _without_trees(path: Path, problems: list[str]) -> str:
+    if problems:
+        return "\n".join([f"{path} has no tree that can be loaded; correct its files:", *problems])
+    if path.is_dir():
+        return f"{path} has no file that defines a tree; name a file"
+    return f"{path} defines no tree; name one as in {path}:NAME"

@@ -12,11 +12,11 @@ import click
 from rich.text import Text
 
 from agentgraph.cli.answers import given_answers
+from agentgraph.cli.loaded import place_of
 from agentgraph.cli.options import db_option, json_object, runner_of, thread_argument
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
-from agentgraph.journal.savers.urls import without_password
 from agentgraph.journal.spent import cost_text, shown_cost
 from agentgraph.journal.steps import Visit
 from agentgraph.reports.result import Usage
@@ -60,7 +60,7 @@ def threads(
     limit: int,
     before: str | None,
     due: bool,
-    db: str,
+    db: str | None,
     as_json: bool,
 ) -> None:
     """List the threads of a file, the latest started first."""
@@ -85,7 +85,7 @@ def threads(
 @thread_argument
 @db_option
 @_json_option
-def show(target: Target, thread: str, db: str, as_json: bool) -> None:
+def show(target: Target, thread: str, db: str | None, as_json: bool) -> None:
     """Show THREAD: its status, turns, pending questions, values and tokens."""
     with runner_of(target, db) as runner:
         saved = runner.thread(thread)
@@ -101,11 +101,12 @@ def show(target: Target, thread: str, db: str, as_json: bool) -> None:
 @takes_target
 @thread_argument
 @db_option
-def delete(target: Target, thread: str, db: str) -> None:
+def delete(target: Target, thread: str, db: str | None) -> None:
     """Delete THREAD."""
     with runner_of(target, db) as runner:
         runner.delete(thread)
-    click.echo(without_controls(f"Deleted: thread {thread} in {without_password(db)}."))
+        place = place_of(runner)
+    click.echo(without_controls(f"Deleted: thread {thread} in {place}."))
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -158,7 +159,7 @@ def prune(
     keep_lines: int | None,
     older_than: float | None,
     compact: bool,
-    db: str,
+    db: str | None,
     as_json: bool,
 ) -> None:
     """Remove old turns and lines of THREAD, or of all threads, and whole threads that are done.
@@ -186,11 +187,11 @@ def prune(
     "--at", metavar="ADDRESS", help="Copy only the steps before ADDRESS, as listed by visits."
 )
 @db_option
-def copy(target: Target, thread: str, to: str, at: str | None, db: str) -> None:
+def copy(target: Target, thread: str, to: str, at: str | None, db: str | None) -> None:
     """Copy THREAD to the id TO; each can then be continued on its own."""
     with runner_of(target, db) as runner:
         runner.copy(thread, to, at=at)
-    where = without_password(db)
+        where = place_of(runner)
     click.echo(without_controls(f"Copied: thread {thread} to {to} in {where}."))
 
 
@@ -199,7 +200,7 @@ def copy(target: Target, thread: str, to: str, at: str | None, db: str) -> None:
 @thread_argument
 @db_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per visit.")
-def visits(target: Target, thread: str, db: str, as_json: bool) -> None:
+def visits(target: Target, thread: str, db: str | None, as_json: bool) -> None:
     """List each step of each agent on THREAD, for `rewind`."""
     with runner_of(target, db) as runner:
         for each in runner.visits(thread):
@@ -229,7 +230,7 @@ def visits(target: Target, thread: str, db: str, as_json: bool) -> None:
 @db_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per bar.")
 def timeline(
-    target: Target, thread: str, line: str | None, last: int, rows: int, db: str, as_json: bool
+    target: Target, thread: str, line: str | None, last: int, rows: int, db: str | None, as_json: bool
 ) -> None:
     """Show the activations and tool calls of THREAD over time, one row each."""
     with runner_of(target, db) as runner:
@@ -254,13 +255,14 @@ def timeline(
     "--reason", metavar="TEXT", default="stopped", help="The reason, for the nodes of the run."
 )
 @db_option
-def stop(target: Target, thread: str, reason: str, db: str) -> None:
+def stop(target: Target, thread: str, reason: str, db: str | None) -> None:
     """Stop the run on THREAD, in any process, before its next steps; resume continues it."""
     with runner_of(target, db) as runner:
         is_running = runner.thread(thread).status == "running"
         runner.stop(thread, reason)
+        place = place_of(runner)
     said = "Stop requested: the run on" if is_running else "Nothing runs on"
-    click.echo(without_controls(f"{said} thread {thread} in {db}."))
+    click.echo(without_controls(f"{said} thread {thread} in {place}."))
 
 
 @click.command()
@@ -268,13 +270,14 @@ def stop(target: Target, thread: str, reason: str, db: str) -> None:
 @thread_argument
 @click.argument("text", metavar="MESSAGE")
 @db_option
-def steer(target: Target, thread: str, text: str, db: str) -> None:
+def steer(target: Target, thread: str, text: str, db: str | None) -> None:
     """Send MESSAGE to the run on THREAD: the next model call reads it, or else the next turn."""
     with runner_of(target, db) as runner:
         is_running = runner.thread(thread).status == "running"
         runner.steer(thread, text)
+        place = place_of(runner)
     to = "the run on" if is_running else "the next run on"
-    click.echo(without_controls(f"Sent to {to} thread {thread} in {db}."))
+    click.echo(without_controls(f"Sent to {to} thread {thread} in {place}."))
 
 
 @click.command()
@@ -282,7 +285,7 @@ def steer(target: Target, thread: str, text: str, db: str) -> None:
 @thread_argument
 @click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @db_option
-def answer(target: Target, thread: str, texts: tuple[str, ...], db: str) -> None:
+def answer(target: Target, thread: str, texts: tuple[str, ...], db: str | None) -> None:
     """Answer questions of THREAD: its active run continues, or the next resume or advance does.
 
     Each TEXT is an answer, or ADDRESS=TEXT or ID=TEXT for one of several questions, as in resume.
@@ -290,7 +293,7 @@ def answer(target: Target, thread: str, texts: tuple[str, ...], db: str) -> None
     with runner_of(target, db) as runner:
         runner.answer(thread, given_answers(texts, runner.pending(thread), "TEXT"))
         saved = runner.thread(thread)
-    where = f"thread {thread} in {without_password(db)}"
+        where = f"thread {thread} in {place_of(runner)}"
     said = f"the run on {where} continues" if saved.status == "running" else where
     click.echo(without_controls(f"Answered: {said}."))
     _print_waiting(saved)

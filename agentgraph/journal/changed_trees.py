@@ -27,6 +27,7 @@ from agentgraph.tree.changes import (
     fingerprint_of,
     graph_nodes_in,
     lines_of,
+    name_of,
     new_name_in,
     node_at,
     nodes_in,
@@ -36,6 +37,8 @@ from agentgraph.tree.former_trees import former_tree
 from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.run_paths import RunPaths
 
+_SEARCHED_TURNS = 20
+"""Maximum number of turns, the last ones, in which the tree that ran a thread is searched."""
 _KEEPS_NOTHING = {ERROR, NOTES, LOSSES}
 """The channels that a step may write which has to run again whole."""
 _KEPT = {INTERRUPT, RESUME, RETURN}
@@ -224,6 +227,36 @@ def is_of(tree: Tree, saved: Saved) -> bool:
         return fingerprint_of(changed) == tree.fingerprint
     position = saved.position
     return position is not None and position["tree"] == tree.fingerprint
+
+
+class RanBy(NamedTuple):
+    """The tree that ran a thread last.
+
+    Attributes:
+        root: The name of its root.
+        fingerprint: The hash of its outline.
+        is_alike: Whether its root has the name of the root of the runner's tree.
+    """
+
+    root: str
+    fingerprint: str
+    is_alike: bool
+
+
+async def ran_by(saver: ThreadSaver, saved: Saved) -> RanBy | None:
+    """Return the tree that ran a thread last, by its latest checkpoint; None if that is not known."""
+    own = saver.tree.root.name
+    if is_of(saver.tree, saved):
+        return RanBy(own, saver.tree.fingerprint, True)
+    outline, position = _changed_at(saved), saved.position
+    if outline is None and position is not None:
+        begun = await saver.begun_turns(_SEARCHED_TURNS)
+        outlines = [each for turn in begun for each in _outlines_at(turn)]
+        same = (each for each in outlines if fingerprint_of(each) == position["tree"])
+        outline = next(same, outlines[0] if outlines else None)
+    if outline is None:
+        return None
+    return RanBy(name_of(outline), fingerprint_of(outline), name_of(outline) == own)
 
 
 def former_paths(paths: RunPaths, every: Iterable[Saved]) -> Callable[[EventOrder], RunPaths] | None:

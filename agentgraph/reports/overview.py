@@ -19,6 +19,7 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.changed_trees import RanBy, ran_by
 from agentgraph.journal.kept_answers import seems_to_ask
 from agentgraph.journal.lines import before_edits, begun_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import pending
@@ -100,6 +101,7 @@ class Overview:
         cost: The cost of the last turn, or "unknown"; None if its runs had no prices.
         lines: The number of its history lines.
         changed: The effect of a changed tree on the thread; None if the thread can resume.
+        by: The tree that ran it last; None if that is not known.
     """
 
     stamp: Hashable
@@ -115,6 +117,7 @@ class Overview:
     cost: str | None = None
     lines: int = 1
     changed: str | None = None
+    by: RanBy | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -159,6 +162,7 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
         _cost(saved),
         await _lines(saver, status, known),
         changed,
+        await ran_by(saver, saved),
     )
 
 

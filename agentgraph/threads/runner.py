@@ -1,10 +1,11 @@
 """The runner: runs a tree of agents on threads, yields events, and resumes threads that stopped."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from copy import copy as copy_of
 from datetime import timedelta
 from functools import partial
 from os import PathLike
-from typing import Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -72,6 +73,8 @@ from agentgraph.threads.turns import Input
 from agentgraph.tree.places import Tree
 from agentgraph.tree.prices import cost_fault
 from agentgraph.tree.validation import validate
+
+T = TypeVar("T")
 
 _ANY = ""
 """The thread of reads that are of no thread."""
@@ -177,7 +180,24 @@ class Runner(metaclass=HintsNames):
             SaverError: The SQLite file or the database cannot be opened, or the packages for PostgreSQL
                 are not installed: `pip install 'langgraph-agentgraph[postgres]'`.
         """
-        self._background = Background(max_running, self._stop_one)
+        self._background, self._is_closed = Background(max_running, self._stop_one), False
+        middleware, allow = _repeatable(middleware), _repeatable(allow)
+        self._options = {
+            "checkpointer": checkpointer,
+            "store": store,
+            "context_schema": context_schema,
+            "values": values,
+            "limits": limits,
+            "prices": prices,
+            "config": config,
+            "context": context,
+            "middleware": middleware,
+            "cache": cache,
+            "allow": allow,
+            "renames": renames,
+            "max_running": max_running,
+            "unfit": unfit,
+        }
         reducers = declared(values)
         outermost = as_tuple(middleware)
         tree = validate(agent, reducers.shared, outermost)
@@ -1144,6 +1164,7 @@ class Runner(metaclass=HintsNames):
         self._background.close()
         if self._closes and (close := getattr(self.saver, "close", None)) is not None:
             close()
+            self._is_closed = True
 
     def _stop_one(self, thread_id: str) -> None:
         stop_here(self.saver, thread_id, CLOSED)
@@ -1466,6 +1487,28 @@ class Runner(metaclass=HintsNames):
     async def aanswer(self, thread_id: str, answers: object) -> None:
         """Answer questions of a thread, as `answer` does."""
         await self.engine.aread(answer, thread_id, answers)
+
+
+def options_of(runner: Runner) -> Mapping[str, Any]:
+    """Return the keyword arguments that a runner was made with."""
+    return runner._options
+
+
+def is_closed(runner: Runner) -> bool:
+    """Return whether a runner has closed the file or database that it opened."""
+    return runner._is_closed
+
+
+def remade(runner: Runner, **options: Any) -> Runner:
+    """Return a runner like another one, of the same class, with other options."""
+    made = copy_of(runner)
+    Runner.__init__(made, runner.agent, **{**runner._options, **options})
+    return made
+
+
+def _repeatable(items: Iterable[T]) -> Iterable[T]:
+    """Return items that can be iterated several times; what is not iterable is left as it is."""
+    return [*items] if isinstance(items, Iterator) else items
 
 
 def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | str]) -> Saver:

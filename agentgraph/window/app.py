@@ -18,11 +18,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import reason
 from agentgraph.window.calls import Window
 from agentgraph.window.failures import failure_of
 from agentgraph.window.guard import Guard, has_token
 from agentgraph.window.joined import PAGE, joined_modules
+from agentgraph.window.trees import Trees
 from agentgraph.window.updates import thread_updates
 
 log = logging.getLogger("agentgraph.window")
@@ -33,11 +35,11 @@ _KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".
 _NO_TOKEN = "the token is missing or wrong; open the address that `agentgraph inspect` printed"
 
 
-def make_app(window: Window, token: str) -> Starlette:
-    """Return the application of a window.
+def make_app(window: Window | Trees, token: str) -> Starlette:
+    """Return the application of a window, or of several.
 
     Args:
-        window: Answers the calls.
+        window: Answers the calls; or the windows of several trees.
         token: The secret that a call sends in the header `X-Token`, and `/news` in its query.
     """
     app = Starlette(
@@ -51,7 +53,8 @@ def make_app(window: Window, token: str) -> Starlette:
         exception_handlers={HTTPException: _error_response},
         middleware=[Middleware(Guard)],
     )
-    app.state.window, app.state.token = window, token
+    app.state.trees = window if isinstance(window, Trees) else Trees.of(window)
+    app.state.token = token
     return app
 
 
@@ -88,11 +91,21 @@ async def _call(request: Request) -> Response:
     if not has_token(request, request.app.state.token):
         raise HTTPException(403, _NO_TOKEN)
     arguments = await _arguments_of(request)
-    window: Window = request.app.state.window
     try:
+        window = _window(request)
         return _answer(await run_in_threadpool(window.call, name, arguments))
     except Exception as error:
         return _answer(*failure_of(name, error, "server"))
+
+
+def _window(request: Request) -> Window:
+    """Return the window of the tree in the query, or the first.
+
+    Raises:
+        AgentGraphError: No tree has that name.
+    """
+    trees: Trees = request.app.state.trees
+    return trees.window(request.query_params.get("tree", ""))
 
 
 async def _arguments_of(request: Request) -> object:
@@ -126,10 +139,15 @@ def _no_number(name: str) -> NoReturn:
 async def _updates(request: Request) -> Response:
     if not has_token(request, request.app.state.token, in_query=True):
         raise HTTPException(403, _NO_TOKEN)
-    window, thread_id = request.app.state.window, request.query_params.get("thread", "")
+    thread_id = request.query_params.get("thread", "")
     if not thread_id:
         raise HTTPException(422, "news: thread is missing; add one, such as /news?thread=monday")
     since = request.headers.get("last-event-id") or request.query_params.get("since") or None
+
+    try:
+        window = _window(request)
+    except AgentGraphError as error:
+        raise HTTPException(404, f"news: {error}") from None
 
     async def sent() -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"

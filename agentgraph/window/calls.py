@@ -6,11 +6,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
 from agentgraph.events.json_forms import JsonObject
+from agentgraph.journal.changed_trees import RanBy
 from agentgraph.journal.states import ListedStatus
 from agentgraph.reports.overview import Overview, ThreadIds, lines, overview_of, thread_ids, version_of
 from agentgraph.safe_repr import shown
@@ -22,7 +23,6 @@ from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
 from agentgraph.window.background_runs import BackgroundRuns
 from agentgraph.window.changes import Changes
-from agentgraph.window.reloading import Source
 from agentgraph.window.shapes import (
     activation_data,
     bar_data,
@@ -50,8 +50,35 @@ _MOST_LISTED = 500
 """Maximum number of threads in a list."""
 _SEARCHED, _SEARCHED_A_ROW = 200, 4
 """Minimum number of threads whose texts are searched; number for each row of a longer list."""
+_MOST_OTHERS = 500
+"""Maximum number of threads of other trees that a list finds and leaves out; the next one continues."""
 _KEPT_LISTS = 8
 """Maximum number of cached lists of ids; each status and each page of a list has its own."""
+
+
+class Page(Protocol):
+    """The page of a window, which may have windows of other trees: `Trees`."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of its trees."""
+
+    @property
+    def can_reload(self) -> bool:
+        """Whether files define its trees."""
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a file has changed since the last load."""
+
+    def has_tree(self, fingerprint: str) -> bool:
+        """Return whether a tree has exactly this outline, by its hash."""
+
+    def about(self, thread_id: str | None = None) -> JsonObject:
+        """Return the data of the tree that ran a thread, or of the first tree."""
+
+    def reload(self) -> tuple[bool, str | None, bool]:
+        """Reload the trees; return whether they are new, the error, and whether the reload waits."""
 
 
 class Window:
@@ -60,23 +87,26 @@ class Window:
     Attributes:
         runner: Runs the tree.
         title: The title of the page.
+        name: The name of the tree in the choice of a page of several trees.
         is_closed: Whether the window sends no more updates.
     """
 
-    def __init__(self, runner: Runner, title: str, source: Source | None = None) -> None:
+    def __init__(self, runner: Runner, title: str, name: str = "", page: Page | None = None) -> None:
         """Make a window.
 
         Args:
             runner: Runs the tree.
             title: The title of the page.
-            source: The files of the tree, for `reload`; None if no files define the tree.
+            name: The name of the tree in a choice.
+            page: The page, which may be reloaded; None for a window alone.
         """
-        self.runner, self.title, self.is_closed = runner, title, False
-        self._source, self._runs = source, BackgroundRuns()
+        self.runner, self.title, self.name, self.is_closed = runner, title, name, False
+        self._page, self._runs = page, BackgroundRuns()
         self._overviews: OrderedDict[str, Overview] = OrderedDict()
         self._ids: OrderedDict[Hashable, ThreadIds] = OrderedDict()
         self._timelines: OrderedDict[Hashable, JsonObject] = OrderedDict()
-        self._guard, self._reloads = threading.Lock(), threading.Lock()
+        self._others: set[str] = set()  # the threads that other trees ran
+        self._guard = threading.Lock()
         self._turns = [threading.Lock() for _ in range(_STRIPES)]
 
     def call(self, name: str, arguments: object) -> Any:
@@ -99,15 +129,24 @@ class Window:
         function = CALLS[name]
         return function(self, **checked(name, function, arguments))
 
-    def about(self) -> JsonObject:
-        """Return the tree and the title: the data of the page before it opens a thread."""
+    def about(self, thread_id: str | None = None) -> JsonObject:
+        """Return the tree and the title: the data of the page before it opens a thread.
+
+        Args:
+            thread_id: A thread: the tree is the one of the page that ran it, if one did.
+        """
+        page = self._page
+        if page is not None and thread_id is not None:
+            return page.about(thread_id)
         return {
             "title": self.title,
             "version": version("langgraph-agentgraph"),
+            "name": self.name,
+            "trees": [*page.names] if page else [],
             "tree": tree_data(self.runner.engine.tree),
-            "can_reload": self._source is not None,
+            "can_reload": page is not None and page.can_reload,
             "is_read_only": self._is_read_only,
-            "has_changed": self._source is not None and self._source.has_changed(),
+            "has_changed": page is not None and page.has_changed,
         }
 
     def threads(
@@ -116,6 +155,7 @@ class Window:
         limit: int = 50,
         status: ListedStatus | None = None,
         before: str | None = None,
+        others: bool = False,
     ) -> JsonObject:
         """Return a page of threads, newest first by start time, and the total number of threads.
 
@@ -123,30 +163,38 @@ class Window:
         until the page is full; `more` means that further threads may fit. Only the texts of the newest
         threads are searched; a longer page searches more of them.
 
+        Threads that other trees ran are left out; `others` means that there are some.
+
         Args:
             search: A part of the thread ids, or of the first or last text of a thread.
             limit: Maximum number of threads.
             status: The status that the threads must have; None accepts any.
             before: The last thread of the previous page.
+            others: Whether threads of other trees are returned, too.
 
         Raises:
             UnknownThreadError: The thread `before` does not exist.
         """
-        ids = self._thread_ids(status, before)
+        every = self._thread_ids(status, before)
+        ids = every if others else [each for each in every if each not in self._others]
         limit = max(1, min(limit, _MOST_LISTED))
         searched = max(_SEARCHED, limit * _SEARCHED_A_ROW)
         rows: list[JsonObject] = []
-        number = 0
+        number = left_out = 0
         for number, thread_id in enumerate(ids, 1):
-            reads = number <= searched
+            reads = number - left_out <= searched
             row = self._fitting_row(thread_id, search.casefold(), status, searches_texts=reads)
-            rows += [row] if row else []
-            if len(rows) == limit:
+            is_left_out = not others and thread_id in self._others
+            left_out += is_left_out
+            rows += [row] if row and not is_left_out else []
+            if len(rows) == limit or left_out == _MOST_OTHERS:
                 break
+        further: JsonObject = {"others": True} if self._others else {}
         if not search and status is None:
-            return {"threads": rows, "total": len(ids)}
-        has_more = number < len(ids) or (bool(search) and number > searched)
-        return {"threads": rows, "total": len(rows), **({"more": True} if has_more else {})}
+            return {"threads": rows, "total": len(ids) - left_out, **further}
+        if number < len(ids) or (bool(search) and number - left_out > searched):
+            further["more"] = True
+        return {"threads": rows, "total": len(rows), **further}
 
     def _thread_ids(self, status: ListedStatus | None, before: str | None) -> Sequence[str]:
         key, running = (status, before), [*start_times(self.runner.saver)]
@@ -165,6 +213,21 @@ class Window:
         fits = status in (None, row["status"]) and any(word in each.casefold() for each in texts)
         return row if fits else None
 
+    def has_run(self, thread_id: str) -> bool:
+        """Return whether the tree of the window ran a thread last."""
+        return self.overview(thread_id).by is not None and thread_id not in self._others
+
+    def _is_other(self, by: RanBy | None) -> bool:
+        """Return whether a tree that ran a thread is another one than that of the window.
+
+        A tree with the name of its root counts as the same tree, unless another tree of the page is
+        exactly the one that ran the thread.
+        """
+        own = self.runner.engine.tree.fingerprint
+        if by is None or by.fingerprint == own or not by.is_alike:
+            return by is not None and not by.is_alike
+        return self._page is not None and self._page.has_tree(by.fingerprint)
+
     def _row(self, thread_id: str) -> JsonObject:
         try:
             return row_data(thread_id, self.overview(thread_id))
@@ -181,6 +244,10 @@ class Window:
             known = self._overviews.get(thread_id)
             now = self.runner.engine.read(overview_of, thread_id, known)
             self._keep(self._overviews, thread_id, now, _KEPT)
+        if self._is_other(now.by):
+            self._others.add(thread_id)
+        else:
+            self._others.discard(thread_id)
         return now
 
     def version(self, thread_id: str) -> Hashable:
@@ -337,6 +404,7 @@ class Window:
         self.runner.delete(thread_id)
         with self._guard:
             self._overviews.pop(thread_id, None)
+            self._others.discard(thread_id)
         return {}
 
     def copy(
@@ -347,30 +415,21 @@ class Window:
         return {"thread_id": to}
 
     def reload(self) -> JsonObject:
-        """Reload the tree if its files have changed, and return the data of the page.
+        """Reload the trees if their files have changed, and return the data of the page."""
+        page = self._page
+        changed, error, waits = page.reload() if page else (False, None, False)
+        about = page.about() if page and self.is_closed else self.about()  # closed if it is gone
+        return {"changed": changed, "about": about, "error": error, "waits": waits}
 
-        While a run is active, the reload waits, because a run keeps its tree. If the files have an
-        error, the tree stays unchanged.
-        """
-        with self._reloads:
-            changed, error, waits = self._reloaded()
-        return {"changed": changed, "about": self.about(), "error": error, "waits": waits}
-
-    def _reloaded(self) -> tuple[bool, str | None, bool]:
-        """Return whether the tree is new, the error of the files, and whether the reload waits."""
-        source = self._source
-        if source is None or not source.has_changed():
-            return False, source.error if source else None, False
-        if not self.runner.is_idle:
-            return False, None, True
-        if (runner := source.load()) is None:
-            return False, source.error, False
-        self.runner = runner
+    def show(self, runner: Runner) -> None:
+        """Show the tree of another runner, and close the one before."""
+        before, self.runner = self.runner, runner
         with self._guard:
             self._overviews.clear()
             self._ids.clear()
             self._timelines.clear()
-        return True, None, False
+            self._others.clear()
+        before.close()
 
     def close(self) -> None:
         """Stop the runs that the page has started, wait for them, and close the runner."""

@@ -188,10 +188,12 @@ def row_data(thread_id: str, overview: Overview) -> JsonObject:
         "pending": len(overview.pending),
         "tokens": sum(overview.tally.total) if overview.tally else overview.spent_tokens,
         "error": None,
+        "tree": overview.by.root if overview.by else None,
     }
 
 
 def unreadable_row(thread_id: str, error: Exception) -> JsonObject:
     """Return the row of a thread that cannot be read."""
     empty = {"began": None, "updated": 0.0, "first": "", "last": "", "pending": 0, "tokens": None}
-    return {"thread_id": thread_id, "status": "unreadable", **empty, "error": reason(error)}
+    status = {"status": "unreadable", "error": reason(error), "tree": None}
+    return {"thread_id": thread_id, **empty, **status}

@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 import agentgraph as ag
 from agentgraph.window import calls
 from agentgraph.window.calls import Window
+from agentgraph.window.trees import Trees
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -24,8 +25,8 @@ def window(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def listed(window: Window, **arguments: Any) -> tuple[list[str], int, bool]:
-    """Return the ids of a list, the total, and whether there may be more."""
-    data = window.call("threads", arguments)
+    """Return the ids of a list, the total, and whether there may be more, of all trees by default."""
+    data = window.call("threads", {"others": True, **arguments})
     return [row["thread_id"] for row in data["threads"]], data["total"], data.get("more", False)
 
 
@@ -70,3 +71,22 @@ def test_a_status_reads_none_of_the_threads_that_have_another(tmp_path: Path) ->
         window = Window(runner, "threads")
         assert listed(window, status="paused") == (["asks"], 1, False)
         assert [*window._overviews] == ["asks"]
+
+
+def test_threads_of_other_trees_are_left_out(window: Window) -> None:
+    assert window.call("threads", {"others": False, "limit": 3}) | {"threads": 0} == {
+        "threads": 0,
+        "total": 7,  # three were found to be another tree's
+        "others": True,
+    }
+    assert listed(window, others=False) == (["t8", "t6", "t4", "t2", "t0"], 5, False)
+    assert listed(window, others=False, status="paused") == ([], 0, False)
+    rows = window.call("threads", {"others": True, "limit": 2})["threads"]
+    assert [row["tree"] for row in rows] == ["boss", "a"]
+    grown = ag.sequential("a", [ag.function_agent("first", lambda ctx: "One."), says("b")])
+    trees = Trees({"old": window.runner, "new": ag.Runner(grown, checkpointer=window.runner.saver)}, "")
+    trees.window("new").runner.invoke("Go.", thread_id="new")
+    assert [listed(each, others=False)[1] for each in trees.windows.values()] == [5, 1]
+    assert [trees.window_of(each).name for each in ("new", "t0", "t1")] == ["new", "old", "old"]
+    lone = Window(window.runner, "")  # a tree that has changed keeps its threads
+    assert listed(lone, others=False)[0][0] == "new"

@@ -1,6 +1,7 @@
 """A server of the panels for tests: one tree that does what the first word of a message says."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import uvicorn
@@ -11,13 +12,11 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 import agentgraph as ag
-from agentgraph.cli.reloading import TargetFiles
+from agentgraph.cli.page_trees import PageTrees
 from agentgraph.cli.target import Target
-from agentgraph.journal.savers.opening import open_saver
 from agentgraph.testing import ScriptedChatModel, call, calls
 from agentgraph.window.app import make_app
-from agentgraph.window.calls import Window
-from agentgraph.window.reloading import Source
+from agentgraph.window.trees import Trees
 
 HERE = Path(__file__).parent
 TOKEN = "token-of-the-tests"
@@ -111,11 +110,14 @@ async def panels_page(request: Request) -> Response:
 
 if __name__ == "__main__":
     _, name, folder, port = sys.argv
-    files = TargetFiles(Target(name=f"{folder}/tree.py:tree")) if name == "file" else None
-    with open_saver(f"{folder}/runs.db") as saver:
-        runner = ag.Runner(files.load() if files else everything(folder), checkpointer=saver)
-        source = files and Source(lambda: ag.Runner(files.load(), checkpointer=saver), files.files)
-        app = make_app(Window(runner, "the tests", source), TOKEN)
+    with ExitStack() as opened:
+        if name == "file":
+            target = Target(name=f"{folder}/tree.py:tree")
+            page = PageTrees(target, f"{folder}/runs.db", opened).page("the tests")
+        else:
+            runner = ag.Runner(everything(folder), checkpointer=f"{folder}/runs.db")
+            page = Trees({"": opened.enter_context(runner)}, "the tests")
+        app = make_app(page, TOKEN)
         names = ("/page/panels.html", "/page/panels.js")  # where pages may be opened
         app.router.routes[:0] = [Route(name, panels_page) for name in names]
         uvicorn.run(app, port=int(port), log_level="warning", timeout_graceful_shutdown=1)

@@ -11,6 +11,7 @@ from agentgraph.tree.lint.inputs import Inputs, read_inputs
 from agentgraph.tree.lint.reach import Reach
 from agentgraph.tree.lint.value_findings import ValueFindings
 from agentgraph.tree.lint.ways import Ways
+from agentgraph.tree.places import Tree
 from agentgraph.tree.validation import validate
 
 
@@ -43,8 +44,12 @@ name it in inputs= (way: report/writer -> report/critic)
         AgentGraphError: `inputs` is neither names nor a class.
     """
     known = read_inputs(inputs)
-    ways = Ways(Accesses(validate(tree, None)), known.local)
-    return Findings(without_repeats(_findings(ways, known)))
+    return findings_in(validate(tree, None), known)
+
+
+def findings_in(tree: Tree, inputs: Inputs) -> list[Finding]:
+    """Return the findings of a tree that has been laid out, as `lint` does."""
+    return Findings(without_repeats(_findings(Ways(Accesses(tree), inputs.local), inputs)))
 
 
 def _findings(ways: Ways, inputs: Inputs) -> Iterator[Finding]:

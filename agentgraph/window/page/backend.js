@@ -32,19 +32,26 @@ export function errorOf({error: kind, detail, questions}) {
 
 /**
  * @param {string} token
+ * @param {string} [tree] the tree of a page of several trees; empty for that of the first answer
  * @returns {Backend}
  */
-export function serverBackend(token) {
+export function serverBackend(token, tree = "") {
+  const ofTree = () => new URLSearchParams(tree ? {tree} : {});
+
+
   /** @type {Backend["call"]} */
   async function call(name, args = {}) {
     const headers = {"Content-Type": "application/json", "X-Token": token};
+    const body = JSON.stringify(args);
+    const url = [`/call/${name}`, String(ofTree())].filter(Boolean).join("?");
     let reply;
     try {
-      reply = await fetch(`/call/${name}`, {method: "POST", headers, body: JSON.stringify(args)});
+      reply = await fetch(url, {method: "POST", headers, body});
     } catch {
       throw Object.assign(new Error("The server does not answer."), {kind: "lost"});
     }
     const data = await reply.json().catch(() => ({}));
+    if (reply.ok && name === "about") tree ||= data.name;
     if (reply.ok) return data;
     throw Object.assign(errorOf({detail: reply.statusText, ...data}), {status: reply.status});
   }
@@ -58,7 +65,8 @@ export function serverBackend(token) {
     let isOver = false;
 
     function connect() {
-      const query = new URLSearchParams({token, thread, ...(since ? {since} : {})});
+      const query = ofTree();
+      for (const [key, value] of Object.entries({token, thread, since})) if (value) query.set(key, value);
       source = new EventSource(`/news?${query}`);
       for (const kind of NEWS) {
         source.addEventListener(kind, (event) => {

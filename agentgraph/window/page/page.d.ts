@@ -34,6 +34,8 @@ export interface State {
   search: string;
   /** The status of the listed threads; empty for all. */
   status: string;
+  /** Whether the threads of other trees are listed, too. */
+  others: boolean;
   threadId: string | null;
   /** The open history line of the thread; null for the current one. */
   line: string | null;
@@ -91,6 +93,7 @@ export interface Store {
   refreshAbout(): Promise<void>;
   refreshThreads(): Promise<void>;
   find(search: string, status?: string): Promise<void>;
+  listOthers(others: boolean): Promise<void>;
   listMore(): Promise<void>;
   want<N extends keyof Calls>(name: N, args?: Calls[N][0]): Promise<Calls[N][1] | undefined>;
   close(): void;

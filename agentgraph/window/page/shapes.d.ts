@@ -39,6 +39,10 @@ export interface About {
   title: string;
   /** The version of agentgraph. */
   version: string;
+  /** The name of the tree in `trees`. */
+  name: string;
+  /** The names of the trees of the page; empty for a tree that no files define. */
+  trees: string[];
   tree: TreeNode;
   can_reload: boolean;
   is_read_only: boolean;
@@ -128,6 +132,8 @@ export interface ThreadRow {
   pending: number;
   tokens: number | null;
   error: string | null;
+  /** The name of the root of the tree that ran it last; null if it is not known. */
+  tree: string | null;
 }
 
 export interface Threads {
@@ -136,6 +142,8 @@ export interface Threads {
   total: number;
   /** Whether there may be further threads. */
   more?: boolean;
+  /** Whether there are threads of other trees. */
+  others?: boolean;
 }
 
 /** An activation, a call or a question on the timeline of a thread. */
@@ -296,8 +304,10 @@ type OfThread = {thread_id: string};
 
 /** The calls by name: their arguments and their answers. */
 export interface Calls {
-  about: [{}, About];
-  threads: [{search?: string; limit?: number; status?: string; before?: string}, Threads];
+  about: [{thread_id?: string}, About];
+  threads: [
+    {search?: string; limit?: number; status?: string; before?: string; others?: boolean}, Threads,
+  ];
   thread: [OfThread, Thread];
   timeline: [OfThread & {since?: string; last?: number; line?: string}, Timeline];
   activation: [Spot, Activation];

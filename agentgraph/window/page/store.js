@@ -26,8 +26,9 @@ const LOST = "The connection is lost. The page reconnects by itself.";
 export function makeStore(backend) {
   /** @type {State} */
   const state = {
-    about: null, threads: null, search: "", status: "", threadId: null, line: null, stopping: null,
-    thread: null, bars: new Map(), isWhole: true, texts: new Map(), saying: new Map(), selected: null,
+    about: null, threads: null, search: "", status: "", others: false,
+    threadId: null, line: null, stopping: null, thread: null, bars: new Map(), isWhole: true,
+    texts: new Map(), saying: new Map(), selected: null,
     target: null, turn: null, picks: new Map(), wantsAgain: false, isConnected: true, lostText: "",
     error: null,
   };
@@ -115,10 +116,11 @@ export function makeStore(backend) {
 
   async function refreshThreads() {
     clearTimeout(asking);
-    const {search, status} = state;
+    const {search, status, others} = state;
     try {
-      const threads = await listThreads(search, status);
-      if (search === state.search && status === state.status) set({threads, ...relost("")});
+      const threads = await listThreads(search, status, others);
+      const isStill = search === state.search && status === state.status && others === state.others;
+      if (isStill) set({threads, ...relost("")});
     } catch (error) {
       set({...relost(error.message)});
     }
@@ -131,9 +133,10 @@ export function makeStore(backend) {
    *
    * @param {string} search
    * @param {string} status
+   * @param {boolean} others
    */
-  async function listThreads(search, status) {
-    const words = status ? {search, status} : {search};
+  async function listThreads(search, status, others) {
+    const words = {search, ...(status ? {status} : {}), ...(others ? {others} : {})};
     const listing = await backend.call("threads", {...words, limit: Math.min(listed, LISTED_MOST)});
     let page = listing.threads;
     while (listing.threads.length < listed && page.length === LISTED_MOST) {
@@ -241,6 +244,11 @@ export function makeStore(backend) {
     /** List the threads whose ids or texts contain a word. */
     find: (search, status = state.status) => {
       set({search, status});
+      return refreshThreads();
+    },
+    /** List the threads of other trees, too. */
+    listOthers(others) {
+      set({others});
       return refreshThreads();
     },
     listMore() {

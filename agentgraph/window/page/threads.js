@@ -2,6 +2,7 @@
 
 import {atNextFrame, countText, el, setText, shortId, shortText, timeText} from "./elements.js";
 import {STATUS_MARKS, stateText} from "./states.js";
+import {makeOthersButton, otherTree, showTree} from "./trees.js";
 
 /** @import {Changed, State, Store} from "./page.d.ts" */
 /** @import {ThreadRow} from "./shapes.d.ts" */
@@ -22,10 +23,11 @@ export function makeThreads(store) {
   );
   const list = el("ul", {class: "thread-list", "aria-label": "Threads"});
   const more = smallButton("thread-more quiet-button", "Show more", () => store.listMore());
+  const others = makeOthersButton((isShown) => store.listOthers(isShown));
   const count = el("p", {class: "thread-count quiet", role: "status"});
   const start = el("button", {type: "button", class: "new-run primary"}, "New run");
   const node = el("section", {class: "threads", "aria-label": "Threads"},
-    el("div", {class: "threads-head"}, start, search, filter), list, count, more);
+    el("div", {class: "threads-head"}, start, search, filter), list, count, more, others.node);
   /** @type {Map<string, ReturnType<typeof threadRow>>} */
   const rows = new Map(); // by thread id
   /** @type {string | null} */
@@ -75,6 +77,7 @@ export function makeThreads(store) {
 
   const show = atNextFrame(() => {
     start.disabled = Boolean(state.about?.is_read_only);
+    others.update(state);
     if (!state.threads) return setText(count, "Loading …");
     const {threads, total, more: hasMore = false} = state.threads;
     const ids = new Set(threads.map((each) => each.thread_id));
@@ -117,9 +120,13 @@ export function makeThreads(store) {
     row.dataset.thread = shortText(id, 200);
     open.addEventListener("click", () => {
       confirming = null;
+      const {trees = []} = state.about ?? {};
+      if (isOther && trees.length > 1) return showTree(row, {thread: id});
       if (state.threadId !== id || state.line) store.open(id);
+      return undefined;
     });
     let shownTools = "";
+    let isOther = false; // whether another tree ran the thread
 
     /** @param {"own" | "confirm" | ""} kind */
     function showTools(kind) {
@@ -165,8 +172,11 @@ export function makeThreads(store) {
         const words = thread.error || thread.last;
         setText(last, shortText(words, 160));
         last.hidden = !words;
+        const tree = otherTree(state, thread);
+        isOther = tree !== "";
+        const of = tree ? [`of ${shortText(tree, 60)}`] : [];
         const tokens = thread.tokens ? [`${countText(thread.tokens)} tokens`] : [];
-        setText(facts, [stateText(status), beganText(thread), ...tokens].filter(Boolean).join(" · "));
+        setText(facts, [...of, stateText(status), beganText(thread), ...tokens].filter(Boolean).join(" · "));
         facts.title = thread.updated ? `Last step saved ${timeText(thread.updated)}` : "";
         showTools(isConfirming ? "confirm" : isOpen ? "own" : "");
       },

@@ -14,6 +14,7 @@ import {makeSummary} from "./summary.js";
 import {makeThreads} from "./threads.js";
 import {makeTimeline} from "./timeline.js";
 import {makeTree} from "./tree.js";
+import {makeTreeChoice} from "./trees.js";
 
 /** @import {Backend, Changed, State, Store} from "./page.d.ts" */
 /** @import {About, Thread} from "./shapes.d.ts" */
@@ -24,7 +25,7 @@ const NARROW_WINDOW = 620; // pixels; a narrower window shows the threads above 
  * The initial view: a thread, an older line of the thread, and the id of a bar.
  *
  * @typedef {{thread?: string | null, line?: string | null, at?: string | null}} Opened
- * @typedef {Opened & {title?: string}} Shown
+ * @typedef {Opened & {title?: string, tree?: string | null}} Shown
  */
 
 /** Show the window in an element: {store, close}.
@@ -39,7 +40,7 @@ export async function mount(root, backend, place = {}) {
   const {thread = null, line = null, at = null, note = () => {}} = place;
   root.classList.add("agentgraph-window");
   root.replaceChildren(el("p", {class: "starting quiet", role: "status"}, "Loading …"));
-  const about = await firstAnswer(root, backend);
+  const about = await firstAnswer(root, backend, thread);
   const store = makeStore(backend);
   const shell = makeShell(root, store, store.backend, note);
   root.replaceChildren(...shell.nodes);
@@ -54,12 +55,13 @@ export async function mount(root, backend, place = {}) {
  *
  * @param {HTMLElement} root
  * @param {Backend} backend
+ * @param {string | null} thread the thread to open, by which one of several trees is chosen
  * @returns {Promise<About>}
  */
-async function firstAnswer(root, backend) {
+async function firstAnswer(root, backend, thread) {
   for (;;) {
     try {
-      return await backend.call("about");
+      return await backend.call("about", thread ? {thread_id: thread} : {});
     } catch (error) {
       root.replaceChildren(el("p", {class: "starting", role: "alert"}, error.message));
       await new Promise((resolve) => setTimeout(resolve, 2000));
@@ -136,8 +138,9 @@ function makeShell(root, store, backend, note) {
 function tellPlace(state, changed, note) {
   if (!["threadId", "line", "selected", "about"].some((key) => changed.has(key))) return;
   const {threadId, line, selected, about} = state;
-  const title = [threadId && shortText(threadId, 40), about?.title].filter(Boolean).join(" · ");
-  note({thread: threadId, line, at: selected, title});
+  const tree = about && about.trees.length > 1 ? about.name : null;
+  const titles = [threadId && shortText(threadId, 40), tree, about?.title];
+  note({thread: threadId, line, at: selected, tree, title: titles.filter(Boolean).join(" · ")});
 }
 
 // at the right
@@ -197,6 +200,7 @@ function makeSide(store, backend) {
  */
 function makeHead(root, timeline) {
   const title = el("h1", {class: "title"});
+  const choice = makeTreeChoice();
   const name = el("bdi", {class: "head-thread"});
   const status = el("span", {class: "pill", role: "status"});
   const facts = el("span", {class: "head-facts quiet"});
@@ -223,8 +227,9 @@ function makeHead(root, timeline) {
   const showHelp = () => root.querySelector("dialog")?.showModal();
   const help = toolButton("help-button", "Help (?)", "?", showHelp);
   const node = el("header", {class: "head"},
-    toggle("left", "Threads", "☰"), el("span", {class: "product quiet"}, "agentgraph"), title, name, status,
-    readOnly, facts, el("span", {class: "spacer"}), connection, theme, help, toggle("right", "Details", "◨"));
+    toggle("left", "Threads", "☰"), el("span", {class: "product quiet"}, "agentgraph"), title,
+    choice.node, name, status, readOnly, facts, el("span", {class: "spacer"}), connection, theme, help,
+    toggle("right", "Details", "◨"));
 
   /** @param {string | null} wanted */
   function setTheme(wanted) {
@@ -251,6 +256,7 @@ function makeHead(root, timeline) {
      */
     update(state, changed) {
       if (changed.has("threadId") && isNarrow(root)) hideThreads();
+      choice.update(state, changed);
       setText(title, shortText(state.about?.title ?? "", 60));
       setText(name, state.threadId ? shortId(state.threadId) : "New run");
       name.title = shortText(state.threadId ?? "", 300);
