@@ -285,3 +285,17 @@ def test_parts_are_resized_and_hidden(server: WindowServer, tab: Open) -> None:
     assert not page.find(".right").is_displayed()
     page.click(".toggle-right")
     page.wait_for(lambda: page.find(".right").is_displayed())
+
+
+def test_pages_that_were_left_keep_no_connection(server: WindowServer, tab: Open) -> None:
+    server.run("shout", "left")
+    page = tab(server, "left")
+    page.driver.set_page_load_timeout(30)  # with six connections in use, the next page waits longer
+    try:
+        for number in range(8):
+            page.driver.get(f"{server.url}/?thread=left&number={number}")
+            page.opens().waits_for_status("done")
+    finally:
+        page.driver.set_page_load_timeout(300)
+    page.driver.back()
+    page.wait_for(lambda: page.text(".connection") == "Connected")

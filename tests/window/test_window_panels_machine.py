@@ -29,8 +29,12 @@ def posts(panels: Panels, answer: str = "yes") -> None:
 def opens_again(panels: Panels, address: str) -> None:
     panels.unfold("Rerun from", MACHINE)
     panels.select(address)
-    panels.wait_for(lambda: panels.text(".again > p") == f"From {address}")
-    panels.wait_for(lambda: panels.texts(".again .changes"))
+    panels.wait_for(lambda: panels.text(".again .from-here") == address)
+    unfolds_changes(panels)
+
+
+def unfolds_changes(panels: Panels) -> None:
+    panels.script("for (const each of document.querySelectorAll('.again .change')) each.open = true")
 
 
 def fills_values(panels: Panels, values: object, variant: int = 0) -> None:
@@ -161,6 +165,7 @@ def test_variants_run_side_by_side_and_are_compared(panels: Panels) -> None:
     panels.fill(".again", **{"as variants": True})
     panels.wait_for(lambda: len(panels.texts(".variant")) == 2)
     panels.press("Add variant", MACHINE)
+    unfolds_changes(panels)
     for number, mood in enumerate(["sad", "glad", "odd"]):
         boxes = panels.driver.find_elements("css selector", ".again textarea.code")
         values = json.loads(boxes[number].get_attribute("value") or "")

@@ -1,13 +1,15 @@
 // Reruns from an activation, with another message, other values, or another answer.
 
+import {pathOf, pathsOf, placesOf} from "./activations.js";
 import {messageField} from "./changed_message.js";
 import {el, longText, newId} from "./elements.js";
-import {actionButton, asText, readObject, refusal} from "./entries.js";
+import {actionButton, asText, foldable, readObject, refusal} from "./entries.js";
 import {faultsIn, questionForm, questionText, showFaults} from "./forms.js";
 
 /** @import {Backend, Child, Store} from "./page.d.ts" */
 /** @import {Activation, AskedQuestion, Changes, Spot} from "./shapes.d.ts" */
 
+const PARALLEL = new Set(["parallel", "workflow", "each"]);
 const LONGEST_VALUES = 200000; // maximum number of characters in the editor of values
 
 /**
@@ -38,18 +40,19 @@ function changesForm(activation) {
   });
   const about = isLong ? "The values are too long to be shown. Type only the values to change." : "";
   const parts = questions.map(answerForm);
+  const valuesField = el(
+    "div",
+    {class: "field"},
+    el("label", {for: valuesId}, "Values at the start, as JSON"),
+    values,
+    about ? el("small", {}, about) : null,
+  );
   const node = el(
     "div",
     {class: "changes"},
-    message.node,
-    el(
-      "div",
-      {class: "field"},
-      el("label", {for: valuesId}, "Values at the start, as JSON"),
-      values,
-      about ? el("small", {}, about) : null,
-    ),
     ...parts.map((each) => each.node),
+    foldable("Change message", () => message.node, {class: "change"}),
+    foldable("Change values", () => valuesField, {class: "change"}),
   );
 
   function changedValues() {
@@ -135,6 +138,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     el("option", {value: "keep"}, "keep"),
     el("option", {value: "rerun"}, "rerun"),
   );
+  const isInParallel = hasParallelParent(store, activation);
   const beside = el("label", {class: "beside"}, "Parallel branches ", siblings);
   const from = fromSelect(activation);
   const list = el("div", {class: "variants"});
@@ -143,17 +147,22 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   const form = el(
     "form",
     {novalidate: true, onsubmit: submit},
-    el(
-      "fieldset",
-      {class: "how"},
-      el("legend", {}, "Target"),
-      el("label", {class: "check"}, here, "on this thread; the later steps stay as an older version"),
-      el("label", {class: "check"}, forked, "as variants, each on a new thread"),
+    stepOf(
+      "From here",
+      el("p", {}, el("code", {class: "from-here"}, activation.address)),
+      from.node,
     ),
-    from.node,
-    beside,
-    list,
-    more,
+    stepOf("With", list, more),
+    stepOf(
+      "Next to it",
+      el(
+        "div",
+        {class: "how", role: "radiogroup", "aria-label": "Target"},
+        el("label", {class: "check"}, here, "on this thread; the later steps stay as an older version"),
+        el("label", {class: "check"}, forked, "as variants, each on a new thread"),
+      ),
+      beside,
+    ),
     fault.node,
     el("div", {class: "row"}, go),
     said,
@@ -212,7 +221,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
       remove.hidden = variants.length < 2;
     });
     more.hidden = !isFork;
-    beside.hidden = isFork;
+    beside.hidden = isFork || !isInParallel;
     const number = variants.length === 1 ? "1 variant" : `${variants.length} variants`;
     go.textContent = isFork ? `Run ${number}` : "Rerun from here";
     return undefined;
@@ -281,6 +290,29 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
 
   addVariant();
   return form;
+}
+
+/** Make a step of the form; the steps are numbered by the style sheet.
+ *
+ * @param {string} title
+ * @param {Child[]} children
+ */
+function stepOf(title, ...children) {
+  return el("section", {class: "rerun-step"}, el("h4", {}, title), ...children);
+}
+
+/** Return whether other branches, steps or items ran concurrently with an activation.
+ *
+ * @param {Store} store
+ * @param {Activation} activation
+ */
+function hasParallelParent({state}, {address}) {
+  const tree = state.about?.tree;
+  const id = pathsOf(tree).get(pathOf(address)) ?? "";
+  for (let at = placesOf(tree).get(id); at; at = at.parent ?? undefined) {
+    if (PARALLEL.has(at.parent?.node.kind ?? "")) return true;
+  }
+  return false;
 }
 
 /** Make the choice of the step to rerun from, for an activation with several steps.

@@ -94,11 +94,25 @@ export function serverBackend(token, tree = "") {
       wait = Math.min(wait * 2, LAST_RETRY);
     }
 
+    // A page that the browser caches for "back" must not keep its connection: a browser has six of them.
+    function leave() {
+      clearTimeout(timer);
+      source?.close();
+    }
+
+    /** @param {PageTransitionEvent} event */
+    function comeBack({persisted}) {
+      if (persisted) connect();
+    }
+
+    window.addEventListener("pagehide", leave);
+    window.addEventListener("pageshow", comeBack);
     connect();
     return () => {
       isOver = true;
-      clearTimeout(timer);
-      source?.close();
+      window.removeEventListener("pagehide", leave);
+      window.removeEventListener("pageshow", comeBack);
+      leave();
     };
   }
 

@@ -127,7 +127,7 @@ function againPart(store, backend, isForked) {
     key = now;
     const known = now ? forms.get(now) : undefined;
     place.replaceChildren(...(known ? [known] : []));
-    setText(note, wanted ? `From ${wanted.at}` : "Select an activation to rerun from it.");
+    setText(note, known ? "" : noteText(wanted));
     if (known || !wanted || !now) return;
     try {
       const activation = await backend.call("activation", wanted);
@@ -135,7 +135,7 @@ function againPart(store, backend, isForked) {
       const form = makeAgain(store, backend, wanted, activation, isForked);
       forms.set(now, form);
       if (forms.size > MOST_FORMS) forms.delete([...forms.keys()][0]);
-      setText(note, `From ${activation.address}`);
+      setText(note, "");
       place.replaceChildren(form);
     } catch (error) {
       if (key !== now) return;
@@ -145,6 +145,11 @@ function againPart(store, backend, isForked) {
   }
 
   return {node, update};
+}
+
+/** @param {Spot | null} wanted */
+function noteText(wanted) {
+  return wanted ? `From ${wanted.at}` : "Select an activation to rerun from it.";
 }
 
 /** Make the part with the history lines of the thread.
