@@ -21,7 +21,13 @@ from agentgraph.agents.middleware import Mode
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
-from agentgraph.graph.internals import READ, SAVER, STRICT_MSGPACK_ENABLED, ensure_config, overwrite_in
+from agentgraph.graph.internals import (
+    READ,
+    SAVER,
+    STRICT_MSGPACK_ENABLED,
+    ensure_config,
+    overwrite_in,
+)
 from agentgraph.graph.known_messages import (
     has_ids,
     messages_in,
@@ -39,6 +45,7 @@ from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.spending import LEDGER, LIMITS, Ledger
 from agentgraph.graph.open_types import Cache, Graph
 from agentgraph.graph.saving import saved_input
+from agentgraph.graph.spans import traced_root
 from agentgraph.graph.stored_values import LATER, checked
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.graph.unstamped import StampedInput, from_outside
@@ -227,7 +234,7 @@ class RootGraph(OwnedGraph):
             _check_state(input, config)
         ACTIVATIONS.look()
         config, saver = self._guarded(self._with_room(called(config, self.config)))
-        config = self._counting(config, mode)
+        config = self._observed(self._counting(config, mode), mode)
         graph_input = from_outside(input)
         values = _values_in(graph_input)
         if values is not None:
@@ -316,6 +323,11 @@ class RootGraph(OwnedGraph):
         return replace(
             graph_input, update={**cast(Mapping[str, object], graph_input.update), "values": values}
         )
+
+    def _observed(self, config: RunnableConfig | None, mode: Mode) -> RunnableConfig | None:
+        """Return a config whose tracers see the spans of the tree."""
+        keys = traced_root(ensure_config(self.config, config), self.tree, mode)
+        return cast(RunnableConfig, {**(config or {}), **keys}) if keys else config
 
     def _with_room(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return the config of a run; a user's `max_concurrency` counts lanes and calls alone."""

@@ -41,6 +41,7 @@ try:
     )
     from langgraph._internal._fields import get_cached_annotated_keys, get_update_as_tuples
     from langgraph._internal._runnable import RunnableCallable, RunnableSeq
+    from langgraph._internal._runnable import _trace_payload as trace_payload
     from langgraph._internal._typing import MISSING
     from langgraph.channels.binop import _get_overwrite as overwrite_in
     from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES, STRICT_MSGPACK_ENABLED
@@ -123,6 +124,7 @@ ROOT = "__root__"
 # - `PULL`, `PUSH`: how a task was started, a node or a call: it says in which graph its models stream.
 # - `default_cache_key`: the key of a cached node. `recast_checkpoint_ns`: a namespace without task ids.
 # - `StreamMessagesHandler`: who streams chunks. `StreamingHandler`: who only streams; it needs no path.
+# - `trace_payload`: the part of a node's input, or output, that its policy shows to tracers.
 # - `tool_call_writer`: the writer of the tool call around; an inner run must not write to it.
 # - `PregelScratchpad`, `get_runnable_for_task`: what a task that a node calls has, and what runs in it.
 #   `map_output_updates`: how LangGraph streams its result. `namespace_around`: where a command for
@@ -189,4 +191,5 @@ __all__ = [
     "recast_checkpoint_ns",
     "task_path_str",
     "tool_call_writer",
+    "trace_payload",
 ]

@@ -37,6 +37,7 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.result_saver import ResultSaver, result_saver
 from agentgraph.graph.saving import loop_around
+from agentgraph.graph.spans import of_task
 from agentgraph.graph.task_ids import called_tasks
 
 _TRIGGERS = (PUSH,)
@@ -101,7 +102,7 @@ class LeafTasks:
         self._id = called_tasks(checkpoint_id, self._within, loop.step, node.path)
         named = ("run_name", "run_id")
         self._config = {key: each for key, each in node.config.items() if key not in named}
-        self._config["callbacks"] = callbacks
+        self._config["callbacks"] = of_task(callbacks)
         self._metadata = {
             **node.config.get("metadata", {}),
             "langgraph_step": loop.step,

@@ -11,7 +11,7 @@ and drawings.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextvars import copy_context
 from functools import cache, cached_property
 
@@ -29,7 +29,9 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.open_types import Graph
+from agentgraph.graph.spans import SPANS, SpannedNode, Spans
 from agentgraph.graph.state import LaneState, Update
+from agentgraph.graph.sync_async import arun_calls, run_calls
 
 
 class TracedNode(Runnable[LaneState, object]):
@@ -44,12 +46,19 @@ class TracedNode(Runnable[LaneState, object]):
         node = self._node
         return RunnableSeq(self._bound, *node.flat_writers, trace_policy=node.trace_policy)
 
+    @cached_property
+    def _spanned(self) -> SpannedNode:
+        name, context = self._bound.name or "", self._node_context
+        is_hook = name in context.place.nodes.middleware
+        return SpannedNode(context, self._node.trace_policy, name if is_hook else "")
+
     def invoke(
         self, input: LaneState, config: RunnableConfig | None = None, **options: object
     ) -> object:
         """Run the node."""
         if config is None or (own := _unobserved(config)) is None:
-            return self._traced.invoke(input, self._marked(input, config), **options)
+            observed = run_calls(self._observed(input, config))
+            return self._traced.invoke(input, observed, **options)
         context = copy_context()
         context.run(var_child_runnable_config.set, own)
         update = context.run(self._bound.invoke, input, own, **options)
@@ -61,7 +70,8 @@ class TracedNode(Runnable[LaneState, object]):
     ) -> object:
         """Run the node on the event loop."""
         if config is None or (own := _unobserved(config)) is None:
-            return await self._traced.ainvoke(input, self._marked(input, config), **options)
+            observed = await arun_calls(self._observed(input, config))
+            return await self._traced.ainvoke(input, observed, **options)
         context = copy_context()
         context.run(var_child_runnable_config.set, own)
         running = self._bound.ainvoke(input, own, **options)
@@ -69,17 +79,19 @@ class TracedNode(Runnable[LaneState, object]):
         _write(update, config)
         return update
 
-    def stream(
-        self, input: LaneState, config: RunnableConfig | None = None, **options: object
-    ) -> Iterator[object]:
-        """Run the node, and yield what it writes."""
-        return self._traced.stream(input, self._marked(input, config), **options)
-
-    def astream(
+    async def astream(
         self, input: LaneState, config: RunnableConfig | None = None, **options: object
     ) -> AsyncIterator[object]:
-        """Run the node on the event loop, and yield what it writes."""
-        return self._traced.astream(input, self._marked(input, config), **options)
+        """Run the node on the event loop, and yield what LangGraph's runnable yields."""
+        observed = await arun_calls(self._observed(input, config))
+        async for part in self._traced.astream(input, observed, **options):
+            yield part
+
+    async def _observed(self, state: LaneState, config: RunnableConfig | None) -> RunnableConfig | None:
+        spans: Spans | None = config["configurable"].get(SPANS) if config else None
+        if config is not None and spans is not None:
+            return await spans.enter(self._spanned, state, config)
+        return self._marked(state, config)
 
     def _marked(self, state: LaneState, config: RunnableConfig | None) -> RunnableConfig | None:
         callbacks = (config or {}).get("callbacks")

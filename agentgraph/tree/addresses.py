@@ -146,6 +146,23 @@ def places_to(place: Place | None) -> list[Place]:
     return places[::-1]
 
 
+def around(place: Place, cursor: Cursor) -> list[tuple[Place, Cursor]]:
+    """Return the activations of a lane that enclose one, outermost first, and it itself.
+
+    An agent at which transfers begin encloses them all, also its own later activations.
+    """
+    steps, cursor = places_to(place), cursor[: len(place.counts)]
+    first = max(i for i, step in enumerate(steps) if step.starts_lane)
+    enclosing = [
+        (step, (*cursor[: len(step.counts) - 1], ()) if step.counts_transfers else cursor)
+        for step in steps[first:]
+        if step.kind.encloses or step.counts_transfers
+    ]
+    if not enclosing or enclosing[-1] != (place, cursor):
+        enclosing.append((place, cursor))
+    return [(step, at[: len(step.counts)]) for step, at in enclosing]
+
+
 def keeper_node(place: Place, name: str) -> str:
     """Return the node of the nearest enclosing agent with a name; empty for no name."""
     around = (each.node for each in reversed(places_to(place)) if each.given_name == name)

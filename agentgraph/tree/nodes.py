@@ -72,6 +72,11 @@ class Nodes:
         """The task that runs a tool call."""
         return f"{self.own}.call"
 
+    @property
+    def middleware(self) -> list[str]:
+        """The nodes of the hooks of middleware."""
+        return [self.hook(hook) for hook in self.hooks if hook != ASKS]
+
     def hook(self, hook: str) -> str:
         """Return the node of a middleware's hook."""
         return self.approve if hook == ASKS else f"{self.own}.{hook}"

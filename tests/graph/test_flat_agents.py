@@ -427,13 +427,13 @@ class Tenant(TypedDict):
 
 
 class Runs(BaseCallbackHandler):
-    """Notes the addresses in the metadata of runs."""
+    """Notes the addresses in the metadata of the runs of two nodes."""
 
     def __init__(self) -> None:
         self.addresses: list[str] = []
 
     def on_chain_start(self, *_: Any, metadata: Any = None, name: str = "", **__: Any) -> None:
-        if name.startswith("job.") and "agent_address" in (metadata or {}):
+        if name in ("a", "b"):
             self.addresses.append(metadata["agent_address"])
 
 

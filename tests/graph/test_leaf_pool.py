@@ -84,7 +84,7 @@ class Heard(BaseCallbackHandler):
     def on_chain_start(
         self, _: Any, inputs: Any, *, run_id: Any, parent_run_id: Any = None, **run: Any
     ) -> None:
-        told = sorted(run["tags"]), {**run["metadata"]}
+        told = sorted(run["tags"]), sorted(run["metadata"].items())
         self.runs[run_id] = run["name"], parent_run_id, told
 
     def lines(self) -> list[str]:
@@ -148,7 +148,7 @@ def test_a_leaf_without_a_task_is_saved_streamed_and_traced_as_one_with_a_task(
 ) -> None:
     pooled, in_tasks = (seen(KINDS[kind](), drive, in_tasks=each) for each in (False, True))
     assert pooled == in_tasks
-    assert len(pooled["runs"]) > 5
+    assert len(pooled["runs"]) >= 3
 
 
 def begins(part: str) -> str:

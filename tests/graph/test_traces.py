@@ -1,4 +1,4 @@
-"""A trace is read as the tree: lanes by their names, agents by their metadata, whatever reads it."""
+"""A trace is read as the tree, whatever reads it: LangSmith, OpenInference, or a callback handler."""
 
 import asyncio
 import json
@@ -7,23 +7,19 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from helpers import Drive, Sync, asks, echo, foreign, says, scripted
 from helpers.commands import Commands
 from langchain.agents.middleware import wrap_tool_call
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 from langgraph.types import Command
-from langsmith import Client
+from langsmith import Client, traceable, tracing_context
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
-
-OURS = ("agent_name", "agent_address", "run_path", "iteration", "lc_agent_name")
 
 
 def tree() -> ag.Agent:
@@ -37,80 +33,6 @@ def tree() -> ag.Agent:
             ag.parallel("both", [ag.sequential("left", [says("one"), says("two")]), says("right")]),
         ],
     )
-
-
-class Traced(BaseCallbackHandler):
-    """Keeps each run under its id: its name, its metadata, its parent."""
-
-    run_inline = True
-
-    def __init__(self) -> None:
-        self.runs: dict[UUID, tuple[str, dict[str, Any], UUID | None]] = {}
-
-    def on_chain_start(self, *_: Any, **run: Any) -> None:
-        self.runs[run["run_id"]] = (run.get("name") or "", run["metadata"], run["parent_run_id"])
-
-    def on_chat_model_start(self, *_: Any, **run: Any) -> None:
-        self.runs[run["run_id"]] = ("model", run["metadata"], run["parent_run_id"])
-
-    def on_tool_start(self, *_: Any, **run: Any) -> None:
-        self.runs[run["run_id"]] = (run.get("name") or "", run["metadata"], run["parent_run_id"])
-
-    def lines(self) -> set[str]:
-        """Return each run after the runs around it: `job > both > left > one`."""
-        return {" > ".join(self._names(run)) for run in self.runs}
-
-    def _names(self, run: UUID | None) -> Iterator[str]:
-        if run is not None:
-            name, _, parent = self.runs[run]
-            yield from self._names(parent)
-            yield name
-
-
-def test_a_callback_handler_sees_the_tree(drive: Drive) -> None:
-    handler = Traced()
-    list(drive.run(ag.Runner(tree(), config={"callbacks": [handler]}), "Go."))
-    assert handler.lines() == {
-        "job",
-        "job > draft",
-        "job > boss",
-        "job > boss > model",
-        "job > boss.tools",
-        "job > boss.tools > helper",
-        "job > boss.tools > helper > helper",
-        "job > boss.tools > helper > helper > helper",
-        "job > both",
-        "job > both > left",
-        "job > both > left > left",
-        "job > both > left > left > one",
-        "job > both > left > left > two",
-        "job > both > right",
-        "job > both > right > right",
-        "job > both > right > right > right",
-    }
-    leaves = {
-        (name, *(metadata[key] for key in OURS))
-        for name, metadata, _ in handler.runs.values()
-        if metadata.get("agent_name") == name
-    }
-    assert leaves >= {
-        ("draft", "draft", "job/twice[0]/draft", "job/twice/draft", 0, "draft"),
-        ("draft", "draft", "job/twice[1]/draft", "job/twice/draft/draft", 1, "draft"),
-        ("boss", "boss", "job/boss", "job/twice/boss", None, "boss"),
-        ("helper", "helper", "job/boss/helper(0)", "job/twice/boss/helper", None, "helper"),
-        ("two", "two", "job/both/left/two", "job/twice/boss/both/left/one/two", None, "two"),
-        ("right", "right", "job/both/right", "job/twice/boss/both/right", None, "right"),
-    }
-    models = [metadata for name, metadata, _ in handler.runs.values() if name == "model"]
-    assert {each["agent_address"] for each in models} == {"job/boss"}
-
-
-def test_a_resumed_run_is_traced_where_it_continues(drive: Drive) -> None:
-    handler = Traced()
-    runner = ag.Runner(ag.sequential("job", [asks("boss"), says("writer")]))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    list(drive.resume(runner, "t", "yes", config={"callbacks": [handler]}))
-    assert handler.lines() == {"job", "job > boss", "job > writer"}
 
 
 class Silent(BaseCallbackHandler):
@@ -193,25 +115,56 @@ def langsmith() -> Iterator[LangSmith]:
         thread.join()
 
 
-def test_langsmiths_tracer_writes_the_tree(langsmith: LangSmith) -> None:
+SPANS = [
+    "job",
+    "job/both",
+    "job/both/left",
+    "job/both/left/one",
+    "job/both/left/two",
+    "job/both/right",
+    "job/boss",
+    "job/boss/helper(0)",
+    "job/twice",
+    "job/twice[0]/draft",
+    "job/twice[1]/draft",
+]
+"""The spans of `tree()`."""
+
+
+@traceable(name="looked up")
+def look_up() -> str:
+    return "Bees."
+
+
+def test_langsmiths_tracer_writes_the_tree_and_what_its_functions_call(
+    langsmith: LangSmith, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it does for all that LangChain runs: it is set by the environment, or by a context."""
     client = Client(
         api_url=f"http://127.0.0.1:{langsmith.server_port}", api_key="none", auto_batch_tracing=False
     )
-    tracer = LangChainTracer(project_name="tests", client=client)
-    ag.Runner(tree()).invoke("Go.", config={"callbacks": [tracer]})
+    looking = ag.function_agent("looking", lambda ctx: look_up())
+    inside = ag.parallel("inside", [looking, ag.sequential("more", [says("three")])])
+    with tracing_context(enabled=True, client=client):
+        ag.Runner(ag.sequential("all", [tree(), inside])).invoke("Go.")
     client.session.close()
-    posted = [json.loads(body) for body in langsmith.bodies]
+    assert caplog.messages == []
+    posted = {run["id"]: run for run in map(json.loads, langsmith.bodies)}
+    at = {key: run["extra"]["metadata"].get("agent_address") for key, run in posted.items()}
     found = {
-        (run["name"], run["extra"]["metadata"].get("agent_address"))
-        for run in posted
-        if run["extra"]["metadata"].get("agent_name") == run["name"]
+        (run["name"], at[key], at.get(run.get("parent_run_id")))
+        for key, run in posted.items()
+        if run["run_type"] == "chain"
     }
-    assert {
-        ("draft", "job/twice[1]/draft"),
-        ("boss", "job/boss"),
-        ("two", "job/both/left/two"),
-    } <= found
-    assert [run["name"] for run in posted if run.get("parent_run_id") is None] == ["job"]
+    assert found >= {
+        ("draft", "all/job/twice[1]/draft", "all/job/twice"),
+        ("one", "all/job/both/left/one", "all/job/both/left"),
+        ("helper", "all/job/boss/helper(0)", "all/job/boss"),
+        ("looked up", "all/inside/looking", "all/inside/looking"),
+        ("three", "all/inside/more/three", "all/inside/more"),
+    }
+    assert len(found) == len(SPANS) + 6
+    assert [run["name"] for run in posted.values() if run.get("parent_run_id") is None] == ["all"]
 
 
 OPEN_TELEMETRY = """
@@ -238,15 +191,9 @@ for span in exporter.get_finished_spans():
 def test_openinference_makes_spans_of_the_agents(program: Commands, tmp_path: Path) -> None:
     path = tmp_path / "traced.py"
     path.write_text(OPEN_TELEMETRY)
-    found = program(str(path))
-    spans = {tuple(json.loads(line)) for line in found.lines}
-    assert {
-        ("draft", "draft", "job/twice[0]/draft"),
-        ("boss", "boss", "job/boss"),
-        ("helper", "helper", "job/boss/helper(0)"),
-        ("two", "two", "job/both/left/two"),
-    } <= spans
-    assert "job" in {name for name, *_ in spans}
+    spans = [json.loads(line) for line in program(str(path)).lines]
+    agents = [at for name, agent, at in spans if name == agent]
+    assert sorted(agents) == sorted(SPANS)
 
 
 class Places(BaseCallbackHandler):

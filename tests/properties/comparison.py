@@ -143,7 +143,9 @@ def check_traces(passed: Sequence[Passed], lane: Lane) -> None:
 
 def addresses(passed: Sequence[Passed], lane: Lane) -> set[str]:
     """Return where nodes ran, by the traces of calls; items aside that are lost."""
-    ran = {run.address for each in passed for run in each.runs.values() if run.is_node}
+    runs = [run for each in passed for run in each.runs.values()]
+    ran = {run.address for run in runs if run.is_node}
+    ran |= {run.address for run in runs if run.parent is None} & lane.visited
     return {at for at in ran if not at.startswith(tuple(lane.lost))}
 
 

@@ -1,5 +1,6 @@
 """What a run or resume is given beside its input, and what functions and callbacks saw of it."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -14,7 +15,7 @@ import agentgraph as ag
 
 BY_RUNNER: Any = {"tags": ["all"], "metadata": {"job": -1}, "configurable": {"call": -1}}
 """The config of a runner, with which that of a call is merged."""
-FORKS = (specs.Parallel, specs.Workflow, specs.Each)
+LEAVES = (specs.Chat, specs.Function)
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,25 @@ class Run(NamedTuple):
 
     @property
     def is_node(self) -> bool:
-        """Whether it is that of a node, not of a lane, a task or the whole."""
+        """Whether it is that of an agent with a node; the root may be one too."""
         return self.kind == "chain" and any(tag.startswith("graph:step:") for tag in self.tags)
 
     @property
-    def work(self) -> str:
-        """What a node does for its agent, such as `tools`; nothing for the agent's first node."""
-        return self.name.partition(".")[2]
+    def is_hook(self) -> bool:
+        """Whether it is that of a hook of middleware."""
+        return self.kind == "chain" and ".middleware" in self.name
+
+
+def around(address: str) -> str:
+    """Return the address of the span around that of an address: of the agent that encloses it.
+
+    >>> around("report/refine[1]/critic"), around("report/desk[2]"), around("report/files/read(1)")
+    ('report/refine', 'report/desk', 'report/files')
+    >>> around("report{1}")  # the root's run is the first attempt
+    'report'
+    """
+    outer = address if address.endswith("]") else address.rpartition("/")[0]
+    return re.sub(r"\[\d+\]$", "", outer) or re.sub(r"\{\d+\}$", "", address)
 
 
 def _lanes_of(spec: specs.Spec) -> tuple[specs.Spec, ...]:
@@ -95,7 +108,7 @@ class Passed(BaseCallbackHandler):
         self.runs: dict[UUID, Run] = {}
         self.visits: list[Visit] = []
         self._open: dict[UUID, Run] = {}
-        self._failed: set[UUID] = set()
+        self._cut: set[UUID] = set()
         self.wrong: list[Any] = []
 
     @property
@@ -156,13 +169,10 @@ class Passed(BaseCallbackHandler):
             assert is_answered or set(once.values()) <= {1}
 
     def _check_runs(self, by_name: dict[str, specs.Spec]) -> Counter[str]:
-        """Check that each run has its visits, and that all have ended.
-
-        Where a border fails, a node runs again, and has its failure; one that is stopped may not begin.
-        A function that is a lane and asks has another run, in the graph that it goes on in.
+        """Check that each run has its visits, that it is in that of the agent around, and has ended.
 
         Returns:
-            How often those ran that a call runs once.
+            How often there is a run of an activation or a composite.
         """
         assert list(self._open.values()) == []
         models = Counter(run.parent for run in self.runs.values() if run.kind == "model")
@@ -170,19 +180,25 @@ class Passed(BaseCallbackHandler):
         tools = {key for key, run in self.runs.items() if run.name in ("say", "act")}
         assert tools == {visit.run for visit in self.visits if visit.caller == "tool"}
         visited, once = {visit.run for visit in self.visits}, Counter[str]()
+        visited |= {run.parent for run in self.runs.values()}
         lanes = {inner.name for each in by_name.values() for inner in _lanes_of(each)}
         called = {
             run.address for key, run in self.runs.items() if key in visited and run.agent in lanes
         }
-        nodes = {key: run for key, run in self.runs.items() if run.is_node and key not in self._failed}
-        for key, run in nodes.items():
-            if isinstance(
-                by_name.get(run.agent), (*FORKS, specs.Flow, specs.Human, specs.Switch, specs.Swarm)
-            ):
+        for key, run in self.runs.items():
+            if run.kind != "chain" or run.agent not in by_name:
+                continue
+            if not run.is_hook:
                 once[run.address] += 1
-            elif run.work.startswith("middleware") or not run.work:
-                goes_on = getattr(by_name.get(run.agent), "sticky", False)  # at a sub-agent
-                assert key in visited or run.address in called or goes_on, run
+            if run.parent is None:
+                continue
+            assert self.runs[run.parent].address == (
+                run.address if run.is_hook else around(run.address)
+            )
+            spec = by_name[run.agent]
+            goes_on = getattr(spec, "sticky", False)  # at a sub-agent
+            if isinstance(spec, LEAVES) and key not in self._cut and not goes_on:
+                assert key in visited or run.address in called, run
         return once
 
     def on_chain_start(self, serialized: Any, inputs: Any, **run: Any) -> None:
@@ -201,7 +217,8 @@ class Passed(BaseCallbackHandler):
     def _end(self, result: Any, *, run_id: UUID, **_: Any) -> None:
         if self._open.pop(run_id, None) is None:
             self.wrong.append((self.runs.get(run_id), "ends again"))
-        if isinstance(result, BaseException) and not isinstance(result, GraphInterrupt):
-            self._failed.add(run_id)
+        waits = isinstance(result, dict) and (not result or "__interrupt__" in result)  # or is stopped
+        if waits or (isinstance(result, BaseException) and not isinstance(result, GraphInterrupt)):
+            self._cut.add(run_id)
 
     on_chain_end = on_chain_error = on_llm_end = on_llm_error = on_tool_end = on_tool_error = _end

@@ -31,6 +31,7 @@ from agentgraph.graph.nodes.calling import Contained, is_cancelled
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.function_output import take_output
 from agentgraph.graph.nodes.leaf import TalkNode
+from agentgraph.graph.spans import of_task
 from agentgraph.graph.sync_async import Call
 from agentgraph.tree.places import Place
 
@@ -101,7 +102,8 @@ class FlatNode(TalkNode):
         writes: list[Write] = []
         read = self.reading(step, activation.view.progress.get("steps", 0), writes)
         node_input = private(packet[0]) if packet else self._input(read)
-        configured = self.graph.configured(self.inner, config, read, writes)
+        silent: RunnableConfig = {**config, "callbacks": of_task(config.get("callbacks"))}
+        configured = self.graph.configured(self.inner, silent, read, writes)
         try:
             await Call(self._invoke, self._ainvoke, (node_input, configured))
         except ParentCommand as parent:

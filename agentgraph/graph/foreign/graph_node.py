@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph.message import Messages, add_messages
@@ -52,6 +53,7 @@ from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.task_calls import send_next
 from agentgraph.graph.result_saver import save_result
 from agentgraph.graph.saving import arose_in_saving
+from agentgraph.graph.spans import in_node
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of
 from agentgraph.graph.sync_async import Call, arun_calls, close, get_next, run_calls
 from agentgraph.graph.task_results import TaskResult
@@ -151,10 +153,15 @@ class GraphNode(LeafNode):
     async def _save_all(self, activation: Activation, results: _Results) -> None:
         result = None
         while (item := send_next(results, result)) is not None:
-            result = await Call(self._save, self.atask, (*item, activation.config))
+            result = await Call(self._save, self._asave, (*item, activation.config))
 
     def _save(self, *item: object) -> TaskResult:
-        return self.task(*item).result()
+        with in_node(get_config()):
+            return self.task(*item).result()
+
+    def _asave(self, *item: object) -> Awaitable[object]:
+        with in_node(get_config()):
+            return self.atask(*item)
 
     def _graph(self) -> "Graph | RemoteRun":
         graph = self.agent.graph

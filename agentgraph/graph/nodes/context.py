@@ -269,11 +269,9 @@ class NodeContext:
             has_path: Whether to include the run path, whose text grows with the run.
         """
         name, cursor = self.place.name, as_cursor(self.arrived(position)["cursor"])
-        own = {"agent_name": name, "lc_agent_name": name, "agent_address": self.address(cursor)}
-        if not has_path:
-            return own
-        path = str(self.paths.at(self.place, cursor[: len(self.place.counts)]))
-        return {**own, "run_path": path, "iteration": iteration(self.place, cursor)}
+        if has_path:
+            return trace_metadata(self.paths, self.place, cursor[: len(self.place.counts)])
+        return {"agent_name": name, "lc_agent_name": name, "agent_address": self.address(cursor)}
 
     def run_state(self, state: LaneState, config: RunnableConfig) -> RunState:
         """Return the visible state: that of the lane, and of the enclosing lanes."""
@@ -325,6 +323,18 @@ class NodeContext:
         if signal:
             position["signal"] = signal
         return position
+
+
+def trace_metadata(paths: RunPaths, place: Place, cursor: Cursor) -> dict[str, object]:
+    """Return the metadata of an activation for traces."""
+    number = iteration(place, cursor)
+    return {
+        "agent_name": place.name,
+        "lc_agent_name": place.name,
+        "agent_address": address(place, cursor),
+        "run_path": str(paths.at(place, cursor)),
+        **({} if number is None else {"iteration": number}),
+    }
 
 
 def _is_in_lane(place: Place, around: Place) -> bool:

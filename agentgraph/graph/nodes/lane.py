@@ -7,7 +7,7 @@ LangGraph saves the writes of tasks, but under an id that is not a task's, so La
 
 import itertools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, NotRequired
 
@@ -33,6 +33,7 @@ from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.open_types import Graph
+from agentgraph.graph.spans import Spans, in_lane
 from agentgraph.graph.state import Update
 from agentgraph.graph.values import Reducers, Write, is_deletion
 from agentgraph.tree.addresses import Cursor
@@ -86,16 +87,24 @@ def without_running(why: Literal["skipped", "stopped"] | None = None) -> LaneRes
 Way = Literal["graph", "task", "pool"]
 
 
-class NeedsTask(GraphBubbleUp):
-    """Raised by a leaf that runs without a task, and must continue in its graph, in a task.
+class BegunLeaf(NamedTuple):
+    """A leaf that has run without its graph, and continues there.
 
     Attributes:
         returned: The result of the leaf; None if it is to run in its graph.
+        spans: Its open spans, if there are any.
     """
 
-    def __init__(self, returned: Update | None = None) -> None:
+    returned: Update | None = None
+    spans: Spans | None = None
+
+
+class NeedsTask(GraphBubbleUp):
+    """Raised by a leaf that runs without a task, and must continue in its graph, in a task."""
+
+    def __init__(self, begun: BegunLeaf = BegunLeaf()) -> None:  # noqa: B008
         super().__init__("it needs a task")
-        self.returned = returned
+        self.begun = begun
 
 
 class LaneCall(NamedTuple):
@@ -113,6 +122,7 @@ class LaneCall(NamedTuple):
             a task (`leaf_pool.py`).
         around: LangGraph's config of the node that runs it.
         again: Whether it continues in the same run, after an answer.
+        spans: Its open spans, if it was begun without its graph.
     """
 
     node_context: NodeContext
@@ -125,6 +135,14 @@ class LaneCall(NamedTuple):
     way: Way = "task"
     around: RunnableConfig | None = None
     again: bool = False
+    spans: Spans | None = None
+
+
+def continued(call: LaneCall, begun: BegunLeaf) -> LaneCall:
+    """Return the run of a lane in its graph, after its leaf has run without it."""
+    see = call.see
+    seeing = lambda: replace(see(), returned=begun.returned)  # noqa: E731
+    return call._replace(way="graph", spans=begun.spans, see=seeing)
 
 
 class Lane(NamedTuple):
@@ -141,7 +159,7 @@ class Lane(NamedTuple):
         state: dict[str, object] = {}
         try:
             arguments = self._arguments(call)
-            with _asking_once():
+            with self._spanned(call), _asking_once():
                 for now in self.graph.stream(**arguments, stream_mode="values"):
                     state = now
         except GraphBubbleUp:
@@ -156,7 +174,7 @@ class Lane(NamedTuple):
         state: dict[str, object] = {}
         try:
             arguments = self._arguments(call)
-            with _asking_once():
+            with self._spanned(call), _asking_once():
                 async for now in self.graph.astream(**arguments, stream_mode="values"):
                     state = now
         except GraphBubbleUp:
@@ -165,6 +183,11 @@ class Lane(NamedTuple):
             clear_limit_mark(error, call.node_context.place.name)
             return result_of(state), error
         return result_of(state), None
+
+    def _spanned(self, call: LaneCall) -> AbstractContextManager[None]:
+        config = get_config()
+        has_handlers = getattr(config.get("callbacks"), "handlers", None)
+        return in_lane(config, call.spans) if has_handlers else nullcontext()
 
     def _arguments(self, call: LaneCall) -> dict[str, Any]:
         state, config = call.see(), get_config()

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -24,7 +23,14 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.decisions import Turns
 from agentgraph.graph.nodes.gated_task import GatedTask, TaskCall, talk_tasks
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, Way, without_running
+from agentgraph.graph.nodes.lane import (
+    Lane,
+    LaneCall,
+    LaneResult,
+    Way,
+    continued,
+    without_running,
+)
 from agentgraph.graph.nodes.leaf_lane import LeafLane
 from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.parking import check_parked, park
@@ -376,8 +382,7 @@ class LanesNode(Runnable[LaneState, Update]):
         )
         if number not in schedule.again or again:
             return call
-        returned = schedule.again[number]
-        return call._replace(way="graph", see=lambda: replace(see(), returned=returned))
+        return continued(call, schedule.again[number])
 
     def _result(
         self,

@@ -18,7 +18,6 @@ A resume continues in the graph where that has saved anything.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 from langchain_core.callbacks import BaseCallbackManager, Callbacks
@@ -43,21 +42,29 @@ from agentgraph.graph.internals import (
     TRIGGER,
     ChannelWrite,
     RunnableSeq,
-    StreamingHandler,
-    ensure_config,
 )
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import PARENT_STATE, RunState
+from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import own_writer
 from agentgraph.graph.nodes.function import FunctionNode
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, NeedsTask, own_counts, result_of
+from agentgraph.graph.nodes.lane import (
+    BegunLeaf,
+    Lane,
+    LaneCall,
+    LaneResult,
+    NeedsTask,
+    continued,
+    own_counts,
+    result_of,
+)
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import LaneStop
 from agentgraph.graph.saving import has_begun
+from agentgraph.graph.spans import SpannedNode, Spans, is_traced
 from agentgraph.graph.stamps import step_name
 from agentgraph.graph.state import LaneState, Update
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 
 _SHOWN = frozenset({"updates", "custom", "messages"})
 """The stream modes in which a leaf without a graph shows all that its graph would."""
@@ -94,26 +101,30 @@ class _Run(NamedTuple):
     """One run of a leaf in a task.
 
     Attributes:
-        node: The runnable: the node, with a run for tracers if there are any.
+        node: The runnable: the node, with a run for handlers if there are any.
+        context: Its place.
         state: Its input.
         config: Its config.
         sent: The writes of its code to channels.
     """
 
     node: Runnable[LaneState, Update]
+    context: NodeContext
     state: LaneState
     config: RunnableConfig
     sent: list[tuple[str, object]]
 
-    async def update(self) -> Update:
+    async def update(self, spans: Spans | None) -> Update:
         """Run the leaf, and return its update; stream what the graph of the lane would stream."""
-        stream = self.config["configurable"].get(STREAM)
+        stream, config = self.config["configurable"].get(STREAM), self.config
         modes = () if stream is None else stream.modes
-        token = var_child_runnable_config.set(self.config)
+        if spans is not None:
+            config = await spans.enter(SpannedNode(self.context), self.state, config)
+        token = var_child_runnable_config.set(config)
         try:
             if "tasks" in modes:
                 self._stream("tasks", {"input": self.state, "triggers": ()})
-            update: Update = await Call(self.node.invoke, self.node.ainvoke, (self.state, self.config))
+            update: Update = await Call(self.node.invoke, self.node.ainvoke, (self.state, config))
         except Exception as error:
             if "tasks" in modes and not isinstance(error, GraphBubbleUp):
                 self._stream("tasks", {"error": repr(error), "interrupts": [], "result": {}})
@@ -186,11 +197,6 @@ class LeafLane(Lane):
     __slots__ = ()
 
     @property
-    def shows_graph(self) -> bool:
-        """Whether tracers see a run of its graph, as of each branch and step; items never had one."""
-        return not self.place.is_item
-
-    @property
     def node(self) -> LeafNode:
         """The node of the leaf."""
         return cast(LeafNode, self.graph.nodes[self.place.node].bound)
@@ -211,40 +217,32 @@ class LeafLane(Lane):
             if in_pool:
                 raise NeedsTask
             return await self._in_graph(call)
+        callbacks: Any = around.get("callbacks")
+        spans = Spans(callbacks.parent_run_id) if is_traced(callbacks) else None
         try:
-            graph = await self._begun(call, around) if self.shows_graph else None
-            run = self._entered(call, around, graph)
-            update = await (run.update() if graph is None else _told(graph, run.update()))
+            run = self._entered(call, around)
+            update = await run.update(spans)
         except GraphInterrupt:
             update = None
-        except GraphBubbleUp:
-            raise
-        except Exception as error:
+        except BaseException as error:
+            if spans is not None:
+                await spans.close(error)
+            if isinstance(error, GraphBubbleUp) or not isinstance(error, Exception):
+                raise
             clear_limit_mark(error, call.node_context.place.name)
             return result_of({}), error
         if update is not None and update["position"]["next"] is None:
             return run.result(update), None
+        begun = BegunLeaf(update, spans)
         if in_pool:
-            raise NeedsTask(update)
-        returning = call._replace(see=lambda: replace(call.see(), returned=update))
-        return await self._in_graph(returning)
+            raise NeedsTask(begun)
+        return await self._in_graph(continued(call, begun))
 
     async def _in_graph(self, call: LaneCall) -> Outcome:
         outcome: Outcome = await Call(super().attempt, super().aattempt, (call,))
         return outcome
 
-    async def _begun(self, call: LaneCall, around: RunnableConfig) -> Any:
-        """Tell tracers that the graph of the lane begins, and return its run; None without tracers."""
-        manager = around.get("callbacks")
-        if not isinstance(manager, BaseCallbackManager) or not _is_traced(manager):
-            return None
-        own: Any = manager.copy()
-        own.add_metadata({**ensure_config(around)["metadata"], "ls_integration": "langgraph"})
-        position = call.node_context.first_position(self.place, call.cursor)
-        begin = partial(own.on_chain_start, None, {"position": position}, name=self.graph.name)
-        return await Call(begin, begin)
-
-    def _entered(self, call: LaneCall, around: RunnableConfig, graph: Any) -> _Run:
+    def _entered(self, call: LaneCall, around: RunnableConfig) -> _Run:
         """Return the run of the leaf; its config is that of a node of the lane's graph."""
         node, configurable = self.node, around["configurable"]
         runtime, name = configurable[RUNTIME], self.place.node
@@ -265,8 +263,9 @@ class LeafLane(Lane):
         callbacks = around.get("callbacks")
         handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
         if handlers:
+            metadata["checkpoint_ns"] = configurable["checkpoint_ns"]
             metadata |= node.node_context.metadata(position, has_path=True)
-            callbacks = _of_node(callbacks) if graph is None else graph.get_child("graph:step:1")
+            callbacks = _of_node(callbacks)
         config = {
             **around,
             "callbacks": callbacks,
@@ -283,23 +282,7 @@ class LeafLane(Lane):
             },
         }
         runs = RunnableSeq(node, ChannelWrite(()), name=name) if handlers else node
-        return _Run(runs, state, cast(RunnableConfig, config), sent)
-
-
-async def _told(graph: Any, updating: Calls[Update]) -> Update:
-    try:
-        update = await updating
-    except BaseException as error:
-        fail = partial(graph.on_chain_error, error)
-        await Call(fail, fail)
-        raise
-    end = partial(graph.on_chain_end, {"messages": [], "values": [], **update})
-    await Call(end, end)
-    return update
-
-
-def _is_traced(manager: BaseCallbackManager) -> bool:
-    return not all(isinstance(each, StreamingHandler) for each in manager.handlers)
+        return _Run(runs, node.node_context, state, cast(RunnableConfig, config), sent)
 
 
 def _of_node(callbacks: Callbacks) -> Callbacks:

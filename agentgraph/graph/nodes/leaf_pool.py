@@ -37,7 +37,7 @@ from agentgraph.graph.internals import ERROR, RETURN, namespace_around
 from agentgraph.graph.leaf_tasks import LeafTask, LeafTasks
 from agentgraph.graph.nodes.calling import is_cancelled
 from agentgraph.graph.nodes.gated_task import Entry, GatedTask
-from agentgraph.graph.nodes.lane import NeedsTask
+from agentgraph.graph.nodes.lane import BegunLeaf, NeedsTask
 from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.result_saver import ResultSaver
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls, running_loop
@@ -171,7 +171,8 @@ class LeafPool:
 
     async def _fail(self, leaf: _Leaf, task: LeafTask, error: BaseException) -> None:
         if isinstance(error, NeedsTask | GraphInterrupt):
-            self._schedule.call_task(leaf.number, getattr(error, "returned", None))
+            begun = error.begun if isinstance(error, NeedsTask) else BegunLeaf()
+            self._schedule.call_task(leaf.number, begun)
             return
         if isinstance(error, asyncio.CancelledError):
             error = _raised_by_itself(task, error)

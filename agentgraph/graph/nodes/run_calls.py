@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.func import task
@@ -36,6 +38,7 @@ from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
 from agentgraph.graph.nodes.task_calls import watched
 from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.graph.result_saver import save_result
+from agentgraph.graph.spans import of_task
 from agentgraph.graph.stamps import now
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.task_results import TAG
@@ -172,6 +175,9 @@ class RunCalls:
         self._context, self._lock = copy_context(), threading.RLock()
         self._numbers: deque[int] = deque()
         config = get_config()
+        if getattr(callbacks := config.get("callbacks"), "handlers", None):
+            own: RunnableConfig = {**config, "callbacks": of_task(callbacks)}
+            self._context.run(var_child_runnable_config.set, own)
         config["configurable"][SCRATCHPAD].call_counter._counter = self._numbers.popleft
         self.saved = SavedCalls(activation, (each.lane.place.node for each in lanes.values()))
         self.calls: dict[object, RunCall] = {}

@@ -155,7 +155,7 @@ class Schedule:
         gates: The future that the task of each lane waits for before it begins.
         arrived: Done when that task waits at its gate.
         wake: Done when a lane has ended, or may continue after an answer.
-        again: Results of leaves that continue in tasks, or None, by number.
+        again: The leaves that continue in tasks, with their results so far, by number.
         ready: The jobs of lanes that have begun, and may have to continue in another task, by number.
         resumed: The lanes that continue after an answer, by number, each with the questions so far.
         needless: The numbers of parked lanes that are not needed any more.
@@ -251,10 +251,10 @@ class Schedule:
         """Return whether a leaf may run without a task."""
         return not self.keeps_graphs and number not in self.again
 
-    def call_task(self, number: int, returned: object) -> None:
-        """Have the task of a lane called, whose leaf has run without one and returned something."""
+    def call_task(self, number: int, begun: object) -> None:
+        """Have the task of a lane called, whose leaf has run without one, and needs one."""
         with self._lock:
-            self.again[number] = returned
+            self.again[number] = begun
             self._again.append(number)
             self._ring()
 

@@ -17,6 +17,7 @@ from agentgraph.graph.nodes.leaf_pool import LeafPool
 from agentgraph.graph.nodes.schedule import Found, Schedule, Steps
 from agentgraph.graph.result_saver import result_saver
 from agentgraph.graph.saving import saved_results
+from agentgraph.graph.spans import in_node
 from agentgraph.graph.sync_async import Call
 
 Y = TypeVar("Y")
@@ -96,7 +97,11 @@ class _Calls:
         if task.is_leaf and self._schedule.may_pool(number) and self._pool is not None:
             return self._pool.call(number, place, task, arguments)
         self._numbers.append(place)
-        return task.call((partial(self._schedule.arrive, number), self._saver, arguments))
+        entry = (partial(self._schedule.arrive, number), self._saver, arguments)
+        if not getattr(self._config.get("callbacks"), "handlers", None):
+            return task.call(entry)
+        with in_node(self._config):
+            return task.call(entry)
 
 
 def watched(future: asyncio.Future[object]) -> asyncio.Future[object]:
