@@ -189,6 +189,7 @@ def act(
         sys.modules[without] = None  # type: ignore[assignment]
     if is_file:
         sys.argv = args
+        sys.path.insert(0, str(Path(args[0]).resolve().parent))  # as Python does
         runpy.run_path(args[0], run_name="__main__")
     else:
         sys.argv = ["agentgraph", *args]

@@ -1,13 +1,8 @@
 import json
 from collections.abc import Sequence
 
-from openinference.instrumentation.langchain import LangChainInstrumentor
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, call, calls
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 
 def as_agent(span: ReadableSpan) -> ReadableSpan:
@@ -47,23 +42,3 @@ class AgentSpans(SpanExporter):
 
     def shutdown(self) -> None:
         self.exporter.shutdown()
-
-
-memory, provider = InMemorySpanExporter(), TracerProvider()
-provider.add_span_processor(SimpleSpanProcessor(AgentSpans(memory)))
-LangChainInstrumentor().instrument(tracer_provider=provider)
-
-
-def price(article: str) -> str:
-    """Look up the price of an article."""
-    return "4 euros"
-
-
-model = ScriptedChatModel(responses=[calls(call("price", article="Tea")), "Tea is 4 euros."])
-clerk = ag.chat_agent("clerk", model, tools=[price])
-ag.Runner(ag.loop("desk", [clerk], max_iterations=1)).invoke("Go.", thread_id="monday")
-
-for span in sorted(memory.get_finished_spans(), key=lambda span: span.start_time):
-    known = span.attributes
-    where = known.get("graph.node.id", "-")
-    print(known["openinference.span.kind"], span.name, where, known["session.id"])
