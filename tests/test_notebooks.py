@@ -149,7 +149,7 @@ def test_a_notebook_shows_pictures_that_need_nothing_from_elsewhere(path: Path) 
 
 def test_studio_has_a_graph_for_each_notebook() -> None:
     config = json.loads((NOTEBOOKS.parent / "langgraph.json").read_text())
-    assert len(config["graphs"]) == len(ALL) == 17
+    assert len(config["graphs"]) == len(ALL) == 18
 
 
 # a watched run

@@ -12,6 +12,7 @@ from agentgraph import __version__
 from agentgraph.cli.advance_command import advance
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.demo_command import demo
+from agentgraph.cli.evaluate_command import cases, evaluate
 from agentgraph.cli.inspecting import inspect
 from agentgraph.cli.loaded import Loaded
 from agentgraph.cli.new import new
@@ -366,5 +367,5 @@ def _standard_input() -> str:
         raise UserError(f"standard input is not UTF-8 text: {error}; convert it first") from error
 
 
-for each in (*OF_THREADS, advance, inspect, demo, new):
+for each in (*OF_THREADS, advance, cases, evaluate, inspect, demo, new):
     commands.add_command(each)

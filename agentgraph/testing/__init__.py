@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agentgraph.testing.evaluation.checks import NamedCheck, Verdict, at_least
     from agentgraph.testing.evaluation.report import Change, Comparison, Report
     from agentgraph.testing.evaluation.running import aevaluate, evaluate
+    from agentgraph.testing.evaluation.thread_cases import acase_from, case_from
     from agentgraph.testing.evaluation.trials import Trial
     from agentgraph.testing.fixtures import cassette
     from agentgraph.testing.recording import recorded
@@ -59,10 +60,12 @@ __all__ = [
     "ScriptedChatModel",
     "Trial",
     "Verdict",
+    "acase_from",
     "aevaluate",
     "at_least",
     "call",
     "calls",
+    "case_from",
     "cassette",
     "check_saver",
     "ends_within",
@@ -84,8 +87,10 @@ _LOADED_WHEN_USED = {
     "SaverRow": "agentgraph.testing.saver_report",
     "Trial": "agentgraph.testing.evaluation.trials",
     "Verdict": "agentgraph.testing.evaluation.checks",
+    "acase_from": "agentgraph.testing.evaluation.thread_cases",
     "aevaluate": "agentgraph.testing.evaluation.running",
     "at_least": "agentgraph.testing.evaluation.checks",
+    "case_from": "agentgraph.testing.evaluation.thread_cases",
     "cassette": "agentgraph.testing.fixtures",
     "check_saver": "agentgraph.testing.checking_savers",
     "ends_within": "agentgraph.testing.evaluation.address_checks",

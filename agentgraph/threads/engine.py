@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
-from agentgraph.agents.agents import Middleware
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
@@ -92,11 +91,7 @@ class Engine:
         context: The runtime context of runs without their own.
         former: Gives the engine for a thread that knows agents under other names; None if none does.
         fitness: The missing abilities of the saver, and the check of one that is not known.
-        with_middleware: Makes an engine of the same tree and saver with more middleware, inside the
-            runner's.
     """
-
-    with_middleware: Callable[[Middleware], "Engine"]
 
     def __init__(
         self,

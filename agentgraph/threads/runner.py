@@ -14,7 +14,6 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from agentgraph.agents.agents import Agent, Middleware
-from agentgraph.agents.builders import as_tuple
 from agentgraph.agents.costs import PriceFunction
 from agentgraph.agents.habits.names import HintsNames, hints_names
 from agentgraph.agents.habits.options import hints_methods
@@ -199,13 +198,12 @@ class Runner(metaclass=HintsNames):
             "unfit": unfit,
         }
         reducers = declared(values)
-        outermost = as_tuple(middleware)
-        tree = validate(agent, reducers.shared, outermost)
-        self.agent, self.saver = agent, (opened := _saver(checkpointer, allow))
+        tree = validate(agent, reducers.shared, middleware)
+        self.agent, self.saver = agent, _saver(checkpointer, allow)
         self._closes = self.saver is not checkpointer
 
         def compiled(tree: Tree, former: Former | None = None) -> Engine:
-            saver = allow_named(opened, tree, reducers)
+            saver = allow_named(self.saver, tree, reducers)
             graph = compile_tree(
                 tree,
                 reducers,
@@ -218,20 +216,13 @@ class Runner(metaclass=HintsNames):
             )
             return Engine(tree, graph, saver, reducers, config, context, former, fitness)
 
-        def engine_of(tree: Tree, *more: Middleware) -> Engine:
-            def under(known_as: Mapping[str, str]) -> Engine:
-                return compiled(validate(agent, reducers.shared, (*outermost, *more), known_as))
-
-            former = former_engines(tree, check_renames(tree, renames), under) if renames else None
-            return compiled(tree, former)
-
-        def with_middleware(more: Middleware) -> Engine:
-            return engine_of(validate(agent, reducers.shared, (*outermost, more)), more)
+        def under(known_as: Mapping[str, str]) -> Engine:
+            return compiled(validate(agent, reducers.shared, middleware, known_as))
 
         try:
             fitness = fitness_of(self.saver, unfit)
-            self.engine = engine_of(tree)
-            self.engine.with_middleware = with_middleware
+            former = former_engines(tree, check_renames(tree, renames), under) if renames else None
+            self.engine = compiled(tree, former)
             self.graph = self.engine.graph
             if prices is None and (fault := cost_fault(tree, check_limits(limits))) is not None:
                 raise AgentGraphError(fault)

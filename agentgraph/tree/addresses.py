@@ -316,7 +316,17 @@ def without_attempts(text: str) -> str:
     return _AGAIN.sub(r"(\1)", text)
 
 
+def without_counters(text: str) -> str:
+    """Return an address with the names of the agents alone.
+
+    >>> without_counters("report{1}/refine[2]/search(3:f07)/find")
+    'report/refine/search/find'
+    """
+    return _COUNTERS.sub("", text)
+
+
 _NAME = re.compile(r"^[\w-]+")
+_COUNTERS = re.compile(r"\[.*?\]|\(.*?\)|\{.*?\}")
 _AGAIN = re.compile(r"\((\d+)\.\d+\)")
 _KEY = re.compile(r"\((\d+):[^()]*\)")
 _NUMBERS = re.compile(r"\d+(\.\d+)?")

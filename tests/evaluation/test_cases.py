@@ -1,5 +1,6 @@
 """Cases: from Python, from files, and the answers that they give."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import date
@@ -7,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import lines, scripted
 from langchain_core.messages import HumanMessage
 
 import agentgraph as ag
-from agentgraph.testing import Case, evaluate
-from agentgraph.testing.evaluation.cases import read_cases
+from agentgraph.testing import Case, acase_from, call, calls, case_from, evaluate
+from agentgraph.testing.evaluation.cases import case_from_dict, case_to_dict, read_cases
 
 
 def test_a_digest_says_whether_a_case_runs_otherwise() -> None:
@@ -72,6 +74,56 @@ def test_each_question_takes_the_next_answer_of_its_activation() -> None:
     assert (trial.status, trial.result.pending) == ("done", ())
     texts = [each.text for each in trial.result.events if each.text]
     assert texts == ["None", "one", "two", "three", "yes", "None", "one", "three", "four", "yes"]
+
+
+def pay(euros: int) -> str:
+    """Pay."""
+    return "Paid."
+
+
+def shop() -> ag.Agent:
+    def form(ctx: ag.Context) -> Iterator[Any]:
+        yield f"{ctx.answer}"
+        if ctx.asked < 2:
+            yield ag.Ask("Well?")
+
+    replies = [calls(call("pay", euros=5)), "Done."] * 2
+    clerk = ag.chat_agent("clerk", scripted(*replies), tools=[pay], approve=["pay"])
+    both = ag.parallel("both", [ag.human("a", "A?"), ag.human("b", "B?")])
+    return ag.sequential("shop", [ag.function_agent("form", form), clerk, both])
+
+
+def test_a_case_is_made_from_a_thread(tmp_path: Path) -> None:
+    runner = ag.Runner(shop())
+    runner.invoke("Go.", thread_id="shops/7", values={"day": date(2026, 11, 1)})
+    for answer in ("one", "two", "approve", {"shop/both/b": "no"}, "yes"):
+        runner.invoke(thread_id="shops/7", answers=answer)
+    runner.invoke([HumanMessage([{"type": "text", "text": "More."}])], thread_id="shops/7")
+    runner.invoke(thread_id="shops/7", answers="three")
+    case = case_from(runner, "shops/7")
+    assert case == asyncio.run(acase_from(runner, "shops/7"))
+    assert (case.id, case.expected, [*case.answers]) == ("shops-7", "three", [("shop/form", "three")])
+    (earlier,) = case.before
+    assert earlier == {
+        "input": "Go.",
+        "values": {"day": date(2026, 11, 1)},
+        "answers": (
+            *(("shop/form", "one"), ("shop/form", "two")),
+            ("shop/clerk", {"decisions": [{"type": "approve"}]}),
+            *(("shop/both/b", "no"), ("shop/both/a", "yes")),
+        ),
+    }
+    read = case_from_dict(json.loads(json.dumps(case_to_dict(case))))
+    assert read.digest == case.digest
+    repeated = ag.Runner(shop())
+    evaluate(repeated, [read], (), name="e")
+    turns = [each.thread(at).turns for each, at in ((repeated, "e/shops-7/0"), (runner, "shops/7"))]
+    said = [[sorted(lines(turn.events)) for turn in each] for each in turns]
+    assert said[0] == said[1]
+    assert rejected(lambda: case_from(runner, "other")) == (
+        "thread 'other' is not known to this saver; start it with run(..., thread_id='other'), or look "
+        "whether the saver is the one that ran it"
+    )
 
 
 def rejected(make: Any) -> str:

@@ -150,7 +150,7 @@ def test_ctrl_c_stops_before_the_next_steps_and_the_next_call_continues() -> Non
 
     def first(ctx: ag.Context) -> str:
         log.append(ctx.messages[0].text)
-        if len(log) == 5:
+        if ctx.messages[0].text == "input 4":
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         return "One."
 
@@ -225,7 +225,7 @@ def test_async_checks_need_aevaluate_and_checks_can_fail_in_many_ways() -> None:
     values = {each.name: (each.value, each.reason) for each in report.trials[0].verdicts}
     assert values == {
         "judged": (0.5, ""),
-        "asserts": (None, "AssertionError: not Ho"),
+        "asserts": (None, "not Ho"),
         "none": (None, "it returned None; return True, False or a finite number"),
         "nan": (None, "it returned nan; return True, False or a finite number"),
         "count": (3.0, ""),

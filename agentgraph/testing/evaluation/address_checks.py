@@ -13,8 +13,8 @@ from agentgraph.journal.spent import Spent
 from agentgraph.reports.result import Result
 from agentgraph.safe_repr import shown
 from agentgraph.testing.evaluation.checks import NamedCheck
+from agentgraph.tree.addresses import without_counters
 
-_COUNTERS = re.compile(r"\[.*?\]|\(.*?\)|\{.*?\}")
 _ITERATION = re.compile(r"\[(\d+)\]$")
 
 
@@ -169,7 +169,7 @@ def _activation(address: str, wanted: str) -> tuple[str, ...] | None:
 
 
 def _is_named(part: str, name: str) -> bool:
-    return name in (part, _COUNTERS.sub("", part))
+    return name in (part, without_counters(part))
 
 
 def _iterations(events: Sequence[AgentEvent], address: str) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -15,11 +16,10 @@ from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.turn_records import input_digest
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.turns import Input, as_input
+from agentgraph.tree.addresses import without_counters
 
 _ID = re.compile(r"\w(?:[\w .-]*[\w-])?")
 """The form of an id, which is a part of the id of a thread and of the path of a cassette."""
-_COUNTERS = re.compile(r"\[.*?\]|\(.*?\)|\{.*?\}")
-"""Matches the iterations, calls and attempts in an address."""
 
 Answers = Mapping[str, object] | Sequence[tuple[str, object]]
 """Answers by the address or the name of the agent that asks, as a mapping or as pairs in order."""
@@ -44,22 +44,32 @@ class CaseTurn(NamedTuple):
         messages = as_input(self.input, self.values)["messages"]
         return data_digest([input_digest(messages, self.values), [*self.answers]])
 
-    def answer_to(self, question: Interrupt, events: Sequence[AgentEvent]) -> list[object]:
-        """Return the answer to a question as the only item; an empty list if the turn has none.
+    def answers_to(
+        self, pending: Sequence[Interrupt], events: Sequence[AgentEvent]
+    ) -> dict[str, object]:
+        """Return the answers to open questions, by their ids; those without one are left out.
 
         The second question of an activation takes the second answer, so no answer counts twice.
 
         Args:
-            question: The question.
+            pending: The open questions, in the order of the tree.
             events: The events of the turn so far.
         """
-        address = question.address
-        names = (address, _COUNTERS.sub("", address), question.agent_name)
-        answers = [answer for key, answer in self.answers if key in names]
-        asked = [each.action.interrupted for each in events if each.action]
-        ids = [each.id for each in asked if each and each.address == address]
-        before = len(dict.fromkeys(ids[: ids.index(question.id)])) if question.id in ids else 0
-        return answers[before : before + 1]
+        asked = Counter(
+            each.action.interrupted.address
+            for each in events
+            if each.action and each.action.interrupted
+        )
+        answered = asked - Counter(each.address for each in pending)
+        found: dict[str, object] = {}
+        for question in pending:
+            address = question.address
+            names = (address, without_counters(address), question.agent_name)
+            answers = [answer for key, answer in self.answers if key in names]
+            if len(answers) > answered[address]:
+                found[question.id] = answers[answered[address]]
+            answered[address] += 1
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +250,23 @@ def case_from_dict(data: object) -> Case:
     return Case(**{name: from_json(each) for name, each in data.items()})
 
 
-def turn_to_dict(turn: CaseTurn) -> JsonObject:
-    """Return the fields of a turn as JSON data."""
+def case_to_dict(case: Case) -> JsonObject:
+    """Return the fields of a case as JSON data, for `case_from_dict`."""
+    data: JsonObject = {"id": case.id, **_turn_to_dict(case.turns[-1])}
+    if case.expected is not None:
+        data["expected"] = as_json(case.expected)
+    if len(case.turns) > 1:
+        earlier = map(_turn_to_dict, case.turns[:-1])
+        data["before"] = [each["input"] if len(each) == 1 else each for each in earlier]
+    return data
+
+
+def _turn_to_dict(turn: CaseTurn) -> JsonObject:
     data: JsonObject = {"input": as_json(turn.input)}
     if turn.values:
         data["values"] = as_json(dict(turn.values))
     if turn.answers:
         by_address = dict(turn.answers)
         is_unique = len(by_address) == len(turn.answers)
-        pairs = [[key, as_json(answer)] for key, answer in turn.answers]
-        data["answers"] = as_json(by_address) if is_unique else pairs
+        data["answers"] = as_json(by_address if is_unique else [[*each] for each in turn.answers])
     return data

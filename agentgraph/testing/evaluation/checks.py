@@ -72,7 +72,7 @@ class NamedCheck:
         try:
             value = await Call(self.fn, partial(_acalled, self.fn), arguments)
         except Exception as error:
-            return Verdict(self.name, None, f"{type(error).__name__}: {error_text(error)}")
+            return Verdict(self.name, None, _reason(error))
         if isinstance(value, bool):
             return Verdict(self.name, value)
         discard(value)
@@ -129,6 +129,12 @@ def _named(check: object) -> NamedCheck:
         )
     name = getattr(check, "__name__", type(check).__name__)
     return NamedCheck(name.strip("<>"), check)
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an exception, with its type unless it is that of `assert`."""
+    text = error_text(error)
+    return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
 
 
 async def _acalled(fn: Check, *arguments: object) -> object:

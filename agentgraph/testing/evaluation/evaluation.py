@@ -157,11 +157,7 @@ class Evaluation:
                     raise
                 failed.error.__cause__ = error
                 return failed
-            answers = {
-                each.id: answer
-                for each in result.pending
-                for answer in turn.answer_to(each, result.events)
-            }
+            answers = turn.answers_to(result.pending, result.events)
             if not answers:
                 return result
         raise KeyboardInterrupt  # in the thread of a trial; the caller's has one already

@@ -1,11 +1,12 @@
 """Evaluates a tree: runs its cases concurrently, sync or async, and makes the report."""
 
 import asyncio
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from os import PathLike
 from typing import cast
 
+from agentgraph.agents.builders import as_tuple
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.journal.thread_status import CLOSED
@@ -16,9 +17,8 @@ from agentgraph.testing.evaluation.checks import Checks, check_sync, named_check
 from agentgraph.testing.evaluation.evaluation import Evaluation, Planned
 from agentgraph.testing.evaluation.report import Report
 from agentgraph.testing.evaluation.trials import Trial
-from agentgraph.testing.recording import recorded_by_thread
 from agentgraph.threads.live.steering import stop_here
-from agentgraph.threads.runner import Runner
+from agentgraph.threads.runner import Runner, options_of, remade
 
 _SECONDS = 0.1
 """Seconds between attempts to stop the active runs."""
@@ -146,8 +146,12 @@ def _evaluation(
     engine = runner.engine
     if cassettes is not None:
         files = {each.thread_id: f"{each.case.id}/{each.number}.json" for each in planned}
+        from agentgraph.testing.recording import recorded_by_thread  # with LangChain's agents
+
         mode = cast(Mode, mode_of_environment())
-        engine = engine.with_middleware(recorded_by_thread(cassettes, files, mode))
+        recording = recorded_by_thread(cassettes, files, mode)
+        middleware = (*as_tuple(options_of(runner)["middleware"]), recording)
+        engine = remade(runner, checkpointer=runner.saver, middleware=middleware).engine
     return Evaluation(engine, name, planned, named_checks(checks), retries=retries)
 
 
@@ -157,9 +161,10 @@ def _run_all(evaluation: Evaluation, max_concurrency: int) -> Report:
     def run(planned: Planned) -> Trial:
         return run_calls(evaluation.trial(planned))
 
+    futures: list[Future[Trial]] = []
     with ThreadPoolExecutor(max_concurrency, "agentgraph-evaluate") as pool:
-        futures = [pool.submit(copy_context().run, run, each) for each in evaluation.planned]
         try:
+            futures += (pool.submit(copy_context().run, run, each) for each in evaluation.planned)
             wait(futures, return_when=FIRST_EXCEPTION)
             trials = [each.result() for each in futures]
         except BaseException:
