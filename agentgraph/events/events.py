@@ -9,7 +9,7 @@ The JSON form of an event as types, from which pydantic and FastAPI take its sch
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal, NotRequired
 
 from langchain_core.messages import BaseMessage
@@ -335,15 +335,17 @@ class AgentEvent:
         numbers that are not finite or do not fit into 64 bits. A pydantic model or a dataclass becomes
         an object of its fields, and any other value a string; `from_dict` does not convert these back.
         """
-        output = self.output and replace(self.output, message=None)
-        plain = replace(self, run_path=RunPath(), output=output)
-        data = {name: as_json(getattr(plain, name)) for name in _ALWAYS}
+        data: dict[str, Any] = dict.fromkeys(_ALWAYS)
+        data |= {name: as_json(getattr(self, name)) for name in _WHOLE}
         data["run_path"] = [[as_json(step.agent_name), step.iteration] for step in self.run_path]
         if self.call is not None:
             data["call"] = as_json(self.call._asdict())
-        if self.message is not None:
-            data["output"]["message"] = message_as_json(self.message)
+        if self.output is not None:
+            message = self.message and message_as_json(self.message)
+            custom, partial = as_json(self.output.custom), as_json(self.output.partial)
+            data["output"] = {"message": message, "custom": custom, "partial": partial}
         if self.action is not None:
+            data["action"] = as_json(self.action)
             data["action"]["discarded"] = [*map(as_json, self.action.discarded)]
         return data
 
@@ -395,6 +397,8 @@ class AgentEvent:
 
 _ALWAYS = [each.name for each in fields(AgentEvent) if each.name != "call"]
 """The keys that the JSON data of every event have."""
+_WHOLE = [name for name in _ALWAYS if name not in ("run_path", "output", "action")]
+"""Those whose values are not converted part by part."""
 
 
 def _validated(value: object, validate: ValidatorFunctionWrapHandler) -> AgentEvent:

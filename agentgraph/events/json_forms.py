@@ -134,7 +134,9 @@ def _restored(value: dict[str, object], tag: object, content: Any) -> object:
 
 def _form(value: object, around: tuple[int, ...]) -> Any:
     """Convert a value; `around` has the `id` of each enclosing value, because of cycles."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or (type(value) is str and value.isascii()):
+        return value  # most values are these
+    if isinstance(value, bool | int | float | str):
         return _scalar(value)
     if id(value) in around or len(around) >= _DEEPEST:
         return _text(value)
@@ -185,12 +187,12 @@ def _container(value: object, around: tuple[int, ...]) -> object:
 
 
 def _object(value: Mapping[Any, object], around: tuple[int, ...]) -> dict[str, object]:
-    keys = [_form(key, around) for key in value]
-    if all(isinstance(key, str) for key in keys) and all(isinstance(key, str) for key in value):
-        data = dict(zip(keys, (_form(each, around) for each in value.values()), strict=True))
+    is_plain = {*map(type, value)} <= {str} and "".join(value).isascii()
+    if is_plain or all(isinstance(key, str) and isinstance(_scalar(key), str) for key in value):
+        keys = value if is_plain else map(str.__str__, value)
+        data = dict(zip(keys, [_form(each, around) for each in value.values()], strict=True))
         return {OURS: ["dict", data]} if OURS in data else data
-    pairs = zip(keys, value.values(), strict=True)
-    return {OURS: ["items", [[key, _form(each, around)] for key, each in pairs]]}
+    return {OURS: ["items", [[_form(key, around), _form(each, around)] for key, each in value.items()]]}
 
 
 def _text(value: object) -> object:

@@ -281,11 +281,19 @@ class RootLine(NamedTuple):
         return self.line[-1].id if self.line else ""
 
 
-async def root_line(saver: ThreadSaver, is_last: Callable[[Saved], bool]) -> RootLine:
-    """Return the checkpoints of the root that lead to the head, up to the last wanted."""
-    line: list[Saved] = []
-    read: list[Saved] = []
-    before, limit = None, _PAGE
+async def root_line(
+    saver: ThreadSaver, is_last: Callable[[Saved], bool], until: Saved | None = None
+) -> RootLine:
+    """Return the checkpoints of the root that lead to the head, up to the last wanted.
+
+    Args:
+        saver: The thread.
+        is_last: Whether a checkpoint is the last wanted; called in order, the newest first.
+        until: The newest of them, for which `is_last` is not called; None for the head.
+    """
+    line = [] if until is None else [until]
+    read = [*line]
+    before, limit = None if until is None else until.id, _PAGE
     while True:
         page = await saver.checkpoints("", before, limit)
         read += page

@@ -144,16 +144,17 @@ async def pending(saver: ThreadSaver) -> list[Interrupt]:
 
 async def are_answered(saver: ThreadSaver) -> bool:
     """Return whether all questions of a thread have answers, which no run has taken."""
-    waiting = await _waiting_on(saver)
+    waiting = await questions_on(saver)
     return bool(waiting.kept) and not waiting.questions
 
 
 async def has_stored_answers(saver: ThreadSaver) -> bool:
     """Return whether a thread has answers which no run has taken."""
-    return bool((await _waiting_on(saver)).kept)
+    return bool((await questions_on(saver)).kept)
 
 
-async def _waiting_on(saver: ThreadSaver) -> PendingQuestions:
+async def questions_on(saver: ThreadSaver) -> PendingQuestions:
+    """Return the questions of a thread, and how they can be answered. Raises as `pending` does."""
     saved = await read_thread(saver)
     return PendingQuestions([]) if saved is None else await pending_questions(saver, saved)
 

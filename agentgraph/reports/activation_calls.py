@@ -1,6 +1,6 @@
 """The calls and questions of one activation: tool calls, agents that a function ran, questions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, cast
@@ -130,11 +130,19 @@ def _function_runs(found: FoundActivation) -> Iterator[ToolRun]:
         )
 
 
-def questions_in(tree: Tree, found: FoundActivation, entries: Sequence[Entry]) -> list[Asked]:
-    """Return the questions of an activation, with the saved answers."""
+def questions_in(
+    tree: Tree, entries: Sequence[Entry], steps: Callable[[], Iterable[AgentStep]]
+) -> list[Asked]:
+    """Return the questions among entries, with the saved answers.
+
+    Args:
+        tree: The tree.
+        entries: The entries.
+        steps: Returns the steps of the agents that asked; called only if there are questions.
+    """
     asked = [e for e in entries if isinstance(e, Note) and e.kind == "interrupted"]
     answers = dict[str, object]()
-    for agent_step in found.agent_steps if asked else ():
+    for agent_step in steps() if asked else ():
         answers |= _answers_at(tree, agent_step)
     return [_asked(tree, each, answers) for each in asked]
 

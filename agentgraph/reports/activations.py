@@ -137,7 +137,7 @@ async def activation(
         saw=saw,
         values_before=before,
         values_after=after,
-        questions=questions_in(saver.tree, found, entries),
+        questions=questions_in(saver.tree, entries, lambda: found.agent_steps),
         attempts=attempts,
         remarks=[*views.remarks, *remarks],
     )

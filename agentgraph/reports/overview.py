@@ -22,7 +22,7 @@ from agentgraph.graph.sync_async import Call
 from agentgraph.journal.changed_trees import RanBy, ran_by
 from agentgraph.journal.kept_answers import seems_to_ask
 from agentgraph.journal.lines import before_edits, begun_thread, leading_checkpoints, root_line
-from agentgraph.journal.pending import pending
+from agentgraph.journal.pending import AnsweredQuestion, PendingQuestions, questions_on
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.journal.savers.undecoded import changes_in_memory, changes_of, count_lines
@@ -93,6 +93,7 @@ class Overview:
         updated: Time of the last saved step, in seconds since 1970; 0 without steps.
         head: The id of its latest checkpoint.
         pending: The open questions.
+        answered: The questions whose answers the next run takes.
         queued: The messages that no agent has read.
         turns: The last turns, first to last.
         last: The last text.
@@ -109,6 +110,7 @@ class Overview:
     updated: float = 0.0
     head: str = ""
     pending: Sequence[Interrupt] = ()
+    answered: Sequence[AnsweredQuestion] = ()
     queued: Sequence[BaseMessage] = ()
     turns: Sequence[BegunTurn] = field(default=(), repr=False)
     last: str = ""
@@ -144,8 +146,8 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
     if saved is None or saved.position is None:
         queued = await _queued(saver, None)
         return Overview(stamp, "running" if is_running else "new", queued=queued)
-    questions, changed = await _questions(saver)
-    asks = bool(questions) or (changed is not None and seems_to_ask(saved))
+    waiting, changed = await _questions(saver)
+    asks = bool(waiting.questions) or (changed is not None and seems_to_ask(saved))
     status = status_at(saved, asks=asks, is_running=is_running)
     recent = await saver.checkpoints("", None, _RECENT)
     return Overview(
@@ -153,7 +155,8 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
         status,
         saved.time,
         str(saved.id),
-        questions,
+        waiting.questions,
+        waiting.kept,
         await _queued(saver, saved),
         await _turns(saver, saved, known),
         _last_text(saver, recent),
@@ -170,11 +173,11 @@ def _stamp(saved: Saved | None) -> tuple[str, int]:
     return (str(saved.id), len(saved.pending_writes or ())) if saved else ("", 0)
 
 
-async def _questions(saver: ThreadSaver) -> tuple[Sequence[Interrupt], str | None]:
+async def _questions(saver: ThreadSaver) -> tuple[PendingQuestions, str | None]:
     try:
-        return await pending(saver), None
+        return await questions_on(saver), None
     except ThreadError as error:  # another tree ran the thread, or it is an incomplete copy
-        return (), str(error)
+        return PendingQuestions([]), str(error)
 
 
 def _has_asked(saved: Saved) -> bool:

@@ -67,7 +67,7 @@ def beginning(
     values: Mapping[str, object] | None,
     config: RunnableConfig | None,
     drop_pending: bool,
-    at: str | RewindArguments | None = None,
+    at: str | RewindArguments | TurnStart | None = None,
     turn_id: str | None = None,
 ) -> tuple[Begin, str]:
     """Return how a call begins, and its thread: a rewind, with messages a turn, otherwise a resume.
@@ -91,7 +91,7 @@ def beginning(
                 "another thread; pass thread_id= too"
             )
         return wanted_of(messages, turn_id, answers, values), thread
-    if isinstance(at, RewindArguments):
+    if isinstance(at, RewindArguments | TurnStart):
         return at, thread
     if at is not None:
         return RewindArguments(at, values=values, messages=messages or (), answers=answers), thread

@@ -65,7 +65,7 @@ from agentgraph.threads.rewinds.forks import (
     plans,
     run_all,
 )
-from agentgraph.threads.rewinds.rewinding import RewindArguments
+from agentgraph.threads.rewinds.rewinding import RewindArguments, TurnStart
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.turns import Input
@@ -1073,7 +1073,7 @@ class Runner(metaclass=HintsNames):
         drop_pending: bool = False,
         limits: Limits | None = None,
         while_running: WhileRunning = "refuse",
-        at: str | RewindArguments | None = None,
+        at: str | RewindArguments | TurnStart | None = None,
         turn_id: str | None = None,
     ) -> str:
         """Run a turn, or without `messages` resume a thread, in the background of this process.
@@ -1423,7 +1423,7 @@ class Runner(metaclass=HintsNames):
         drop_pending: bool = False,
         limits: Limits | None = None,
         while_running: WhileRunning = "refuse",
-        at: str | RewindArguments | None = None,
+        at: str | RewindArguments | TurnStart | None = None,
         turn_id: str | None = None,
     ) -> str:
         """Run a turn or resume a thread in the background as `start` does, in a task of the event loop.

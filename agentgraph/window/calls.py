@@ -13,6 +13,7 @@ from agentgraph.errors import AgentGraphError, SaverError, ThreadError
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.journal.changed_trees import RanBy
 from agentgraph.journal.states import ListedStatus
+from agentgraph.reports.conversation import conversation
 from agentgraph.reports.overview import Overview, ThreadIds, lines, overview_of, thread_ids, version_of
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.active_run import active_run_on, start_times
@@ -22,10 +23,11 @@ from agentgraph.threads.runner import Runner
 from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
 from agentgraph.window.background_runs import BackgroundRuns
-from agentgraph.window.changes import Changes
+from agentgraph.window.changes import Changes, turn_start
 from agentgraph.window.shapes import (
     activation_data,
     bar_data,
+    conversation_data,
     difference_data,
     row_data,
     thread_data,
@@ -301,6 +303,28 @@ class Window:
             if len(kept) > most:
                 kept.popitem(last=False)
 
+    def conversation(
+        self,
+        thread_id: str,
+        since: str | None = None,
+        before: str | None = None,
+        steps: int | None = 0,
+        line: str | None = None,
+    ) -> JsonObject:
+        """Return a part of the conversation on a thread: at first, its last turn.
+
+        Args:
+            thread_id: The thread.
+            since: The `upto` of the page's conversation; only later events are returned.
+            before: The `begin` of the page's conversation; only earlier events are returned.
+            steps: Minimum number of steps of the root; None for all.
+            line: The latest checkpoint of a history line.
+        """
+        read = self.runner.engine.read
+        return conversation_data(
+            read(conversation, thread_id, since=since, before=before, steps=steps, line=line)
+        )
+
     def lines(self, thread_id: str) -> JsonObject:
         """Return the history lines of a thread, the current one first."""
         return {"lines": [asdict(each) for each in self.runner.engine.read(lines, thread_id)]}
@@ -377,6 +401,20 @@ class Window:
         given = (changes or Changes()).arguments(self.runner, thread_id, at, turn)
         back, values = RewindArguments(at, **given), given.get("values")
         return self._started(thread_id=thread_id, at=back, values=values, limits=_limits(limits))
+
+    def restart(
+        self, thread_id: str, turn: int, text: str | None = None, replaces: str | None = None
+    ) -> JsonObject:
+        """Run a turn again from its start.
+
+        Args:
+            thread_id: The thread.
+            turn: The turn; the turns after it stay on an older history line.
+            text: The new text of a message of the user.
+            replaces: The id of this message, which is part of the input of the turn.
+        """
+        back = turn_start(self.runner, thread_id, turn, text, replaces)
+        return self._started(thread_id=thread_id, at=back)
 
     def fork(
         self, thread_id: str, at: str, variants: dict[str, Changes], turn: int | None = None
@@ -464,8 +502,20 @@ def _decimal(given: object) -> Any:
         return given
 
 
-READS = ("about", "threads", "thread", "timeline", "activation", "lines", "compare")
-ACTS = ("start", "answer", "resume", "rewind", "fork", "stop", "steer", "delete", "copy", "reload")
+READS = ("about", "threads", "thread", "timeline", "conversation", "activation", "lines", "compare")
+ACTS = (
+    "start",
+    "answer",
+    "resume",
+    "rewind",
+    "restart",
+    "fork",
+    "stop",
+    "steer",
+    "delete",
+    "copy",
+    "reload",
+)
 
 CALLS: Mapping[str, Callable[..., object]] = {name: getattr(Window, name) for name in (*READS, *ACTS)}
 """The calls by name."""

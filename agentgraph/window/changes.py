@@ -6,7 +6,11 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from pydantic import BaseModel, ConfigDict
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.stamps import address_of
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.turn_lines import input_at, turn_at
 from agentgraph.safe_repr import shown
+from agentgraph.threads.rewinds.rewinding import TurnStart
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runner import Runner
 
@@ -64,6 +68,9 @@ class Changes(BaseModel):
         for message in runner.activation(thread_id, at, turn=turn).saw:
             if message.id == self.replaces and message.type == "human" and not message.name:
                 return [message.model_copy(update={"content": _with_text(message, self.text)})]
+        for message in runner.engine.read(_input_of, thread_id, turn) if turn is not None else ():
+            if message.id == self.replaces:  # of a composite, which reads none itself
+                return [message.model_copy(update={"content": _with_text(message, self.text)})]
         for event in reversed(list(runner.events(thread_id))):
             if event.message is not None and event.id == self.replaces:
                 content = _with_text(event.message, self.text)
@@ -71,6 +78,34 @@ class Changes(BaseModel):
         raise AgentGraphError(
             f"replaces={shown(self.replaces)}: {at} saw no such message; reload the activation"
         )
+
+
+def turn_start(
+    runner: Runner, thread_id: str, turn: int, text: str | None, replaces: str | None
+) -> TurnStart:
+    """Return the start of a turn, with another text of one of its messages if `text` is passed.
+
+    Raises:
+        AgentGraphError: The input of the turn has no such message, or the text is empty.
+    """
+    if text is None:
+        return TurnStart(turn)
+    if not text.strip():
+        raise AgentGraphError("the text is empty; pass the text of the message")
+    messages = runner.engine.read(_input_of, thread_id, turn)
+    at = next((number for number, each in enumerate(messages) if each.id == replaces), None)
+    if at is None:
+        raise AgentGraphError(
+            f"replaces={shown(replaces)}: the input of turn {turn} has no such message; reload the page"
+        )
+    edited = messages[at].model_copy(update={"content": _with_text(messages[at], text)})
+    return TurnStart(turn, [edited, *messages[at + 1 :]], str(replaces))
+
+
+async def _input_of(saver: ThreadSaver, number: int) -> list[BaseMessage]:
+    turn = await turn_at(saver, number)
+    every = input_at(turn.roots[-1]) if turn else None
+    return [each for each in every or () if address_of(each) is None]
 
 
 def _with_text(message: BaseMessage, text: str) -> str | list[dict[str, object]]:

@@ -7,8 +7,11 @@ from langchain_core.messages import BaseMessage
 from agentgraph.agents.agents import Agent
 from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import JsonObject, as_json
+from agentgraph.graph.collecting import read_all
+from agentgraph.reports.activation_calls import Asked
 from agentgraph.reports.activations import ActivationReport
 from agentgraph.reports.comparison import Difference, Side
+from agentgraph.reports.conversation import Conversation
 from agentgraph.reports.overview import Overview, Tally
 from agentgraph.reports.timeline import Bar
 from agentgraph.safe_repr import cut, reason
@@ -101,16 +104,35 @@ def activation_data(report: ActivationReport) -> JsonObject:
             "input": report.usage["input_tokens"],
             "output": report.usage["output_tokens"],
         },
-        "questions": [
-            {
-                "question": question_data(each.question),
-                "answer": as_json(each.answer),
-                "is_answered": each.is_answered,
-                "is_late": each.is_late,
-            }
-            for each in report.questions
-        ],
+        "questions": [asked_data(each) for each in report.questions],
         "attempts": [{**asdict(each), "text": each.error or each.status} for each in report.attempts],
+    }
+
+
+def conversation_data(part: Conversation) -> JsonObject:
+    """Return a part of a conversation; its events have the form of `AgentEvent.to_dict`."""
+    return {
+        "sent": [
+            {
+                **{name: getattr(each, name) for name in ("at", "turn", "after", "time", "is_input")},
+                "messages": [message_data(message) for message in each.messages],
+            }
+            for each in part.sent
+        ],
+        "events": read_all({**each.to_dict(), "kind": each.kind} for each in part.events),
+        "asked": [asked_data(each) for each in part.asked],
+        "discarded": [*part.discarded],
+        **{name: getattr(part, name) for name in ("begin", "after", "upto", "is_whole", "continues")},
+    }
+
+
+def asked_data(asked: Asked) -> JsonObject:
+    """Return a question that was asked, with its answer."""
+    return {
+        "question": question_data(asked.question),
+        "answer": as_json(asked.answer),
+        "is_answered": asked.is_answered,
+        "is_late": asked.is_late,
     }
 
 
@@ -156,6 +178,10 @@ def thread_data(thread_id: str, overview: Overview) -> JsonObject:
         "thread_id": thread_id,
         "status": overview.status,
         "pending": [question_data(each) for each in overview.pending],
+        "answered": [
+            {"question": question_data(each.question), "answer": as_json(each.answer)}
+            for each in overview.answered
+        ],
         "queued": [cut(str(message.text), _QUEUED) for message in overview.queued],
         "turns": [asdict(each) for each in overview.turns],
         "usage": _usage_data(overview.tally),

@@ -105,6 +105,9 @@ def record() -> dict[str, Any]:
             if bar["kind"] == "agent":
                 ask("activation", thread_id=THREAD, at=bar["address"], turn=0)
         ask("activation", thread_id="failed", at="newspaper/press")
+        talk = ask("conversation", thread_id=THREAD)
+        ask("conversation", thread_id=THREAD, since=talk["upto"])
+        ask("conversation", thread_id="failed", steps=None)
         copied = ask("copy", thread_id=THREAD, to="copy")["thread_id"]
         ask("rewind", thread_id=copied, at="newspaper/refine", turn=0)
         wait_until(window, copied, "paused")
@@ -112,6 +115,8 @@ def record() -> dict[str, Any]:
         ask("compare", thread_id=copied, other_line=older["head"])
         ask("fork", thread_id=THREAD, at="newspaper/refine", variants={"a": {"text": "Again."}})
         wait_until(window, f"{THREAD}-a", "paused")
+        ask("restart", thread_id="failed", turn=0)
+        wait_until(window, "failed", "failed")
         ask("resume", thread_id="failed")
         wait_until(window, "failed", "failed")
         ask("thread", thread_id="failed")

@@ -6,6 +6,7 @@ from typing import Any
 
 from conversations import Case, Thread, hold
 from helpers import Drive
+from helpers.talk import Talk, read_back
 from helpers.timelines import check_same, check_sound
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from test_rewound_trees import NUMBERS, SIBLINGS, GoingBack
 from test_spine import DRIVES, TEXTS, cases, file, share
 
 import agentgraph as ag
+from agentgraph.reports.conversation import Conversation, conversation
 
 __all__ = ["file"]
 
@@ -27,6 +29,7 @@ class Timed(Thread):
     def __init__(self, case: Case, drive: Drive, path: Path | None) -> None:
         super().__init__(case, drive, path)
         self.reader: ag.Timeline | None = None
+        self.talk: Talk | None = None
         self.reads = 0
 
     def call(self, method: str, *args: Any, **options: Any) -> list[ag.AgentEvent]:
@@ -52,6 +55,27 @@ class Timed(Thread):
         check_same(self.reader, whole)
         check_sound(self.timeline(last=1 + self.reads % 3))
         assert self.timeline(since=whole.upto).upto == whole.upto
+        self.check_conversation()
+
+    def part(self, **options: Any) -> Conversation:
+        """Read a part of the conversation."""
+        read: Conversation = self.use(
+            lambda runner: runner.engine.read(conversation, self.id, **options),
+            lambda runner: runner.engine.aread(conversation, self.id, **options),
+        )
+        return read
+
+    def check_conversation(self) -> None:
+        """Compare the conversation with the events: whole, read back in parts, and read bit by bit."""
+        events = self.events()
+        whole = Talk.of(self.part(steps=None))
+        assert whole.events == events
+        assert whole.is_whole
+        assert [*read_back(self.part, steps=self.reads % 4).events] == events
+        later = self.talk.later(self.part(since=self.talk.upto)) if self.talk else whole
+        self.talk = later if later.is_whole else read_back(self.part)
+        assert [*self.talk.events] == events
+        assert [*self.talk.sent] == [*whole.sent]
 
 
 @share(0.3)

@@ -65,6 +65,7 @@ def pictures(path: Path, reads: Reads, steps: int) -> list[int]:
     with ag.Runner(talk_of(steps), checkpointer=path) as runner:
         window = Window(runner, "talk")
         upto = window.call("timeline", {"thread_id": "t"})["upto"]
+        talk = window.call("conversation", {"thread_id": "t"})
         return [
             reads.of(Window(runner, "talk"), "threads"),
             reads.of(Window(runner, "talk"), "thread", thread_id="t"),
@@ -72,6 +73,9 @@ def pictures(path: Path, reads: Reads, steps: int) -> list[int]:
             reads.of(window, "timeline", thread_id="t", since=upto),
             reads.of(window, "timeline", thread_id="t", since="1"),
             reads.of(window, "lines", thread_id="t"),
+            reads.of(window, "conversation", thread_id="t"),
+            reads.of(window, "conversation", thread_id="t", since=talk["upto"]),
+            reads.of(window, "conversation", thread_id="t", before=talk["begin"], steps=10),
         ]
 
 

@@ -53,6 +53,16 @@ def states(page: WindowPage, server: WindowServer) -> Iterator[str]:
     page.click(f"{page.box('lead')} .box-open")
     page.wait_for(lambda: page.texts(".tab-detail .message"))
     yield "an activation"
+    page.click("[data-tab=talk]")
+    page.wait_for(lambda: page.texts(".talk-flow .bubble"))
+    page.click(".tool-call summary")
+    page.script("document.querySelector('.sent .act').click()")
+    yield "a conversation"
+    page.click("[data-tab=events]")
+    page.wait_for(lambda: page.texts(".event-row"))
+    page.click(".event-row summary")
+    yield "the events"
+    page.click("[data-tab=work]")
     page.click(".tab-detail .again-here button")
     page.script(
         "document.querySelectorAll('.machine .part:not([open]) > summary').forEach(e => e.click())"

@@ -141,7 +141,7 @@ def test_it_is_mounted_twice_on_a_page_and_leaves_the_page_alone(
     first, second = plain.driver.find_elements("css selector", ".place")
     first.find_element("css selector", ".tab[data-tab=machine]").click()
     tabs = [
-        each.find_element("css selector", ".tab[aria-selected=true]").get_attribute("data-tab")
+        each.find_element("css selector", ".right .tab[aria-selected=true]").get_attribute("data-tab")
         for each in (first, second)
     ]
     assert tabs == ["machine", "questions"]

@@ -55,7 +55,9 @@ class WindowPage(Tab):
 
     @property
     def tab_shown(self) -> str:
-        return str(self.script("return document.querySelector('.tab[aria-selected=true]').dataset.tab"))
+        return str(
+            self.script("return document.querySelector('.right .tab[aria-selected=true]').dataset.tab")
+        )
 
     @property
     def nodes(self) -> int:

@@ -34,8 +34,9 @@ const RESUMES = {
  *
  * @param {Store} store
  * @param {Backend} backend
+ * @param {{watches?: boolean}} [options] whether it checks for changed files of the tree
  */
-export function makeActions(store, backend) {
+export function makeActions(store, backend, {watches = true} = {}) {
   const id = newId("message");
   const fault = refusal();
   const said = el("p", {class: "quiet", role: "status"});
@@ -235,7 +236,7 @@ export function makeActions(store, backend) {
    * @param {Changed} changed
    */
   function update(state, changed) {
-    if (!isWatching && state.about?.can_reload) {
+    if (watches && !isWatching && state.about?.can_reload) {
       isWatching = true;
       watchFiles();
     }

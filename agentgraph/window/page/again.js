@@ -116,6 +116,19 @@ function answerForm({question, answer}) {
   };
 }
 
+/** Return a name for a variant that no other variant and no listed thread has.
+ *
+ * @param {Store} store
+ * @param {string} threadId
+ * @param {string[]} [names] the names of the other variants
+ */
+export function freeVariant({state}, threadId, names = []) {
+  const threads = new Set((state.threads?.threads ?? []).map((each) => each.thread_id));
+  /** @param {string} each */
+  const isFree = (each) => !names.includes(each) && !threads.has(`${threadId}-${each}`);
+  return [..."abcdefghijklmnopqrstuvwxyz"].find(isFree) ?? `v${threads.size + names.length + 1}`;
+}
+
 /** Make the form "Rerun from here" of an activation; it calls `isForked(threads)` with new threads.
  *
  * @param {Store} store
@@ -200,13 +213,8 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     return variant;
   }
 
-  /** Return a name that no variant and no thread has. */
   function freeName() {
-    const names = new Set(variants.map((each) => each.name.value));
-    const threads = new Set((store.state.threads?.threads ?? []).map((each) => each.thread_id));
-    /** @param {string} each */
-    const isFree = (each) => !names.has(each) && !threads.has(`${wanted.thread_id}-${each}`);
-    return [..."abcdefghijklmnopqrstuvwxyz"].find(isFree) ?? `v${variants.length + 1}`;
+    return freeVariant(store, wanted.thread_id, variants.map((each) => each.name.value));
   }
 
   function show() {

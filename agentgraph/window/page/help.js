@@ -8,6 +8,8 @@ const PARTS = [
   ["Threads", "conversations with the tree, newest first; select one"],
   ["Tree", "the agents: what runs after what; a box opens its last activation"],
   ["Timeline", "when each agent, model and tool ran; a long bar is slow"],
+  ["Conversation", "the thread as a chat: answer, edit, regenerate, branch onto a new thread"],
+  ["Events", "all events as they were streamed; filter and copy them"],
   ["Activation", "what the selected agent read, wrote and called"],
   ["Questions", "the questions of agents that wait for an answer"],
   ["Run", "start a run or a turn, steer, stop or resume it"],
@@ -25,6 +27,7 @@ const KEY_HELP = [
   ["f, w", "follow running bars; hide long waits (in the timeline)"],
   ["n", "start a new run"],
   ["1, 2, 3, 4", "show Activation, Questions, Run, Rewind"],
+  ["v", "show the next view: tree, conversation, events"],
   ["t", "switch dark and light"],
   ["Esc", "close the help; clear the selection"],
 ];

@@ -62,8 +62,9 @@ export function makeBorder(root, name, {isRow = false, sign = 1, measure}) {
  *
  * @param {string} label
  * @param {[name: string, label: string, panel: Node][]} entries
+ * @param {(name: string) => unknown} [shows] called with the name of a tab when it is shown
  */
-export function makeTabs(label, entries) {
+export function makeTabs(label, entries, shows = () => {}) {
   const bar = el("div", {class: "tabs", role: "tablist", "aria-label": label});
   const body = el("div", {class: "tab-bodies"});
   /** @type {Map<string, {tab: HTMLElement, badge: HTMLElement, place: HTMLElement}>} */
@@ -103,6 +104,7 @@ export function makeTabs(label, entries) {
       tab.tabIndex = name === wanted ? 0 : -1;
       place.hidden = name !== wanted;
     }
+    shows(wanted);
   }
 
   show(shown);

@@ -1,7 +1,8 @@
 /** The types that the modules of the page share; `shapes.d.ts` has the server's data. */
 
 import type {
-  About, Bar as SentBar, BarKind, BarState, Calls, News, Spot, Thread, Threads, TreeNode,
+  About, AgentEvent, AskedQuestion, Bar as SentBar, BarKind, BarState, Calls, Message, News, Sent, Spot,
+  Thread, Threads, ToolCall, TreeNode,
 } from "./shapes.d.ts";
 
 /** A bar; `place_kind` is added by the timeline. */
@@ -45,8 +46,10 @@ export interface State {
   bars: Map<string, Bar>;
   /** Whether `bars` has all bars of the thread. */
   isWhole: boolean;
-  /** Streamed texts so far, by address. */
+  /** The text so far of the message that is streamed, by address. */
   texts: Map<string, string>;
+  /** The ids of these messages, by address. */
+  streamed: Map<string, string>;
   /** Streamed text of the latest activation, by place id. */
   saying: Map<string, string>;
   /** The id of the selected bar. */
@@ -59,6 +62,10 @@ export interface State {
   picks: Map<string, string>;
   /** Set when a person opens the rewind panel. */
   wantsAgain: boolean;
+  /** The shown view of the thread. */
+  view: "work" | "talk" | "events";
+  /** The conversation as far as it has been read. */
+  talk: Talk | null;
   isConnected: boolean;
   /** The reason for a lost connection. */
   lostText: string;
@@ -177,6 +184,37 @@ export interface TreeActs {
   select(bar: Bar): void;
   pick(id: string, count: string | null): void;
 }
+
+// the conversation: see turns.js
+
+/** The read part of a conversation. */
+export interface Talk {
+  sent: Sent[];
+  events: AgentEvent[];
+  /** By the ids of the questions. */
+  asked: Map<string, AskedQuestion>;
+  /** The ids and steps of discarded events. */
+  gone: Set<string>;
+  begin: string;
+  upto: string;
+  isWhole: boolean;
+}
+
+/** A tool call of a message, with the event of its result. */
+export interface TalkCall {
+  call: ToolCall;
+  result: AgentEvent | null;
+}
+
+/** The start of a turn, a message of the user, or an event; a result is part of the calling message.
+ *
+ * `isFirst` and `isLast` are set for the first and the last of several events of one activation.
+ */
+export type TalkItem = {key: string; turn: number} & (
+  | {kind: "turn"; time: number | null}
+  | {kind: "sent"; message: Message; isInput: boolean; isEdited: boolean}
+  | {kind: "event"; event: AgentEvent; calls: TalkCall[]; isFirst: boolean; isLast: boolean}
+);
 
 // the timeline: see rows.js and view.js
 

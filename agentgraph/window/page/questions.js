@@ -20,8 +20,10 @@ const MOST_CARDS = 300; // maximum number of stored cards, over all threads
  *
  * @param {Store} store
  * @param {Backend} backend
+ * @param {{scope?: HTMLElement, slotOf?: (id: string) => HTMLElement | null}} [places] an element that
+ *   contains the panel, and the places in it of questions that are not shown in the panel
  */
-export function makeQuestions(store, backend) {
+export function makeQuestions(store, backend, {scope, slotOf = () => null} = {}) {
   const headingId = newId("questions");
   const heading = el("h2", {id: headingId, tabindex: "-1"}, "Questions");
   const count = el("p", {class: "quiet", role: "status"});
@@ -40,15 +42,18 @@ export function makeQuestions(store, backend) {
   /** @type {Map<string, Card>} */
   const cards = new Map(); // by thread and id
 
-  list.addEventListener("submit", (event) => {
+  const around = scope ?? list;
+  around.addEventListener("submit", (event) => {
+    const several = shown().filter((card) => card.node.contains(/** @type {Node} */ (event.target)));
+    if (!several.length) return;
     event.preventDefault();
-    send(shown().filter((card) => card.node.contains(/** @type {Node} */ (event.target))));
+    send(several);
   });
-  list.addEventListener("input", showSendMany);
-  list.addEventListener("change", showSendMany);
+  around.addEventListener("input", showSendMany);
+  around.addEventListener("change", showSendMany);
 
   function shown() {
-    return [...cards.values()].filter((card) => card.node.parentNode === list);
+    return [...cards.values()].filter((card) => around.contains(card.node));
   }
 
   function open() {
@@ -128,9 +133,10 @@ export function makeQuestions(store, backend) {
     const pending = questions.map((question) => cardFor(threadId ?? "", question));
     const gone = goneCards(threadId, new Set(pending));
     for (const card of pending) card.setPending(thread?.status);
-    const hadFocus = list.contains(focusIn(node));
+    const focused = focusIn(node);
+    const hadFocus = shown().some((card) => card.node.contains(focused));
     place(line === null ? [...pending, ...gone] : pending);
-    if (hadFocus && !list.contains(focusIn(node))) heading.focus();
+    if (hadFocus && !around.contains(focusIn(node))) heading.focus();
     setText(count, waitingText(pending.length));
     count.classList.toggle("unseen", pending.length === 1); // its card says so
     showSendMany();
@@ -158,8 +164,14 @@ export function makeQuestions(store, backend) {
    * @param {Card[]} wanted
    */
   function place(wanted) {
+    for (const card of shown()) if (!wanted.includes(card)) card.node.remove();
     /** @type {Element[]} */
-    const nodes = wanted.map((card) => card.node);
+    const nodes = [];
+    for (const {node: each, question} of wanted) {
+      const slot = slotOf(question.id);
+      if (!slot) nodes.push(each);
+      else if (each.parentNode !== slot) slot.append(each);
+    }
     for (const child of [...list.children]) if (!nodes.includes(child)) child.remove();
     nodes.forEach((each, i) => {
       if (list.children[i] !== each) list.insertBefore(each, list.children[i] ?? null);
@@ -181,7 +193,7 @@ export function makeQuestions(store, backend) {
   /** Drop cards without a typed text, and the oldest ones beyond the maximum. */
   function forget() {
     for (const [key, card] of cards) {
-      if (card.node.parentNode !== list && (!card.isTouched || cards.size > MOST_CARDS))
+      if (!around.contains(card.node) && (!card.isTouched || cards.size > MOST_CARDS))
         cards.delete(key);
     }
   }

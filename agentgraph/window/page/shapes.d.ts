@@ -102,6 +102,8 @@ export interface Thread {
   thread_id: string;
   status: Status;
   pending: Question[];
+  /** The questions whose answers the next run takes. */
+  answered: {question: Question; answer: Data}[];
   /** The texts of queued messages. */
   queued: string[];
   /** The last turns. */
@@ -177,6 +179,74 @@ export interface Timeline {
   continues: boolean;
   /** Whether nothing ran before `bars`; missing if `bars` continue others. */
   is_whole?: boolean;
+}
+
+export type EventKind =
+  | "message" | "custom" | "exit" | "break_loop" | "transfer_to" | "chosen" | "values" | "interrupted"
+  | "default" | "discarded" | "action" | "error";
+
+/** A message in LangChain's form. */
+export interface MessageData {
+  type: string;
+  data: Values;
+}
+
+/** An event in the form of `AgentEvent.to_dict`, with its kind. */
+export interface AgentEvent {
+  kind: EventKind;
+  agent_name: string;
+  run_path: [name: string, iteration: number | null][];
+  address: string;
+  output: {message: MessageData | null; custom: Data; partial: boolean} | null;
+  action: {
+    exit: boolean;
+    break_loop: boolean;
+    transfer_to: string | null;
+    chosen: string | null;
+    values: Values | null;
+    interrupted: Question | null;
+    default: {id: string; answer: Data; deadline: number} | null;
+    discarded: string[];
+    custom: Data;
+  } | null;
+  error: string | null;
+  id: string;
+  thread_id: string | null;
+  turn: number | null;
+  step: string | null;
+  cursor: string | null;
+  time: number | null;
+  call?: {message: number; place: number; id: string};
+}
+
+/** Messages of the user. */
+export interface Sent {
+  /** The checkpoint that has them. */
+  at: string;
+  turn: number;
+  /** The cursor of the last event before they were read. */
+  after: string;
+  time: number;
+  /** Whether they started the turn; otherwise a rewind added them, or replaced others. */
+  is_input: boolean;
+  messages: Message[];
+}
+
+/** A part of the conversation on a thread: see `reports/conversation.py`. */
+export interface Conversation {
+  sent: Sent[];
+  events: AgentEvent[];
+  asked: AskedQuestion[];
+  /** The ids and steps of earlier events that the part discards. */
+  discarded: string[];
+  /** The value for `before`. */
+  begin: string;
+  /** The cursor of the last event before the part. */
+  after: string;
+  /** The value for `since`. */
+  upto: string;
+  is_whole: boolean;
+  continues: boolean;
 }
 
 export interface Line {
@@ -310,6 +380,10 @@ export interface Calls {
   ];
   thread: [OfThread, Thread];
   timeline: [OfThread & {since?: string; last?: number; line?: string}, Timeline];
+  conversation: [
+    OfThread & {since?: string; before?: string; steps?: number | null; line?: string},
+    Conversation,
+  ];
   activation: [Spot, Activation];
   lines: [OfThread, {lines: Line[]}];
   compare: [OfThread & {other?: string; line?: string; other_line?: string}, {rows: Difference[]}];
@@ -327,6 +401,7 @@ export interface Calls {
   answer: [OfThread & {answers: Values; limits?: Limits}, OfThread];
   resume: [OfThread & {limits?: Limits; values?: Values}, OfThread];
   rewind: [OfThread & {at: string; turn?: number; changes?: Changes; limits?: Limits}, OfThread];
+  restart: [OfThread & {turn: number; text?: string; replaces?: string}, OfThread];
   fork: [
     OfThread & {at: string; turn?: number; variants: {[name: string]: Changes}},
     {threads: {[name: string]: string}},

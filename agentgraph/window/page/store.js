@@ -28,9 +28,9 @@ export function makeStore(backend) {
   const state = {
     about: null, threads: null, search: "", status: "", others: false,
     threadId: null, line: null, stopping: null, thread: null, bars: new Map(), isWhole: true,
-    texts: new Map(), saying: new Map(), selected: null,
+    texts: new Map(), streamed: new Map(), saying: new Map(), selected: null,
     target: null, turn: null, picks: new Map(), wantsAgain: false, isConnected: true, lostText: "",
-    error: null,
+    error: null, view: "work", talk: null,
   };
   /** @type {Pick<Panel, "update">[]} */
   const panels = [];
@@ -82,9 +82,11 @@ export function makeStore(backend) {
   }
 
   /** @param {News["text"]} news */
-  function receiveText({address, place, text}) {
-    const whole = ((state.texts.get(address) ?? "") + text).slice(-MOST_SAID);
+  function receiveText({address, place, id, text}) {
+    const before = state.streamed.get(address) === id ? (state.texts.get(address) ?? "") : "";
+    const whole = (before + text).slice(-MOST_SAID);
     state.texts.set(address, whole);
+    state.streamed.set(address, id);
     if (place !== null) state.saying.set(place, whole);
     set({texts: state.texts});
   }
@@ -177,7 +179,8 @@ export function makeStore(backend) {
     leave();
     set({
       threadId, line, turn: null, picks: new Map(), error: null, thread: null, stopping: null,
-      bars: new Map(), texts: new Map(), saying: new Map(), selected: null, isWhole: true,
+      bars: new Map(), texts: new Map(), streamed: new Map(), saying: new Map(), selected: null,
+      isWhole: true, talk: null,
     });
     leave = () => {};
     if (!threadId) return;

@@ -15,6 +15,7 @@ import {makeThreads} from "./threads.js";
 import {makeTimeline} from "./timeline.js";
 import {makeTree} from "./tree.js";
 import {makeTreeChoice} from "./trees.js";
+import {makeViews} from "./views.js";
 
 /** @import {Backend, Changed, State, Store} from "./page.d.ts" */
 /** @import {About, Thread} from "./shapes.d.ts" */
@@ -85,20 +86,21 @@ function makeShell(root, store, backend, note) {
   const head = makeHead(root, timeline);
   const alerts = makeAlerts(store);
   const left = el("aside", {class: "left"}, threads.node);
-  const middle = el("main", {class: "middle"}, summary.node, tree.node);
   const right = el("aside", {class: "right", "aria-label": "Details"}, side.node);
   const between = makeBorder(root, "tree", {isRow: true, measure: () => tree.node.offsetHeight});
-  middle.append(between, timeline.node);
+  const views = makeViews(store, backend, [tree.node, between, timeline.node]);
+  const middle = el("main", {class: "middle"}, summary.node, views.node);
   left.append(makeBorder(root, "left", {measure: () => left.offsetWidth}));
   right.prepend(makeBorder(root, "right", {sign: -1, measure: () => right.offsetWidth}));
   const body = el("div", {class: "body"}, left, middle, right);
   const help = makeHelp();
-  for (const panel of [threads, summary, tree, timeline, side, head, alerts, help]) store.add(panel);
+  for (const panel of [threads, summary, tree, timeline, side, head, alerts, views, help]) store.add(panel);
   store.add({update: (_, changed) => tellPlace(state, changed, note)});
   const newRun = () => {
     store.open(null);
+    if (state.view === "talk") return views.focusMessage();
     side.show("actions");
-    /** @type {HTMLElement | null} */ (side.place("actions").querySelector(".message"))?.focus();
+    return /** @type {HTMLElement | null} */ (side.place("actions").querySelector(".message"))?.focus();
   };
   root.addEventListener("newrun", newRun);
   root.addEventListener("showtab", (event) => {
@@ -114,7 +116,7 @@ function makeShell(root, store, backend, note) {
     side.show("detail");
     side.focus("detail");
   });
-  const keys = makeKeys({store, threads, timeline, side, head, help: help.node, newRun});
+  const keys = makeKeys({store, threads, timeline, side, head, help: help.node, newRun, views});
   root.addEventListener("keydown", keys);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", timeline.repaint);
@@ -169,14 +171,23 @@ function makeSide(store, backend) {
    */
   function showWhatMatters(state, changed) {
     if (changed.has("threadId")) waiting = 0;
-    if (changed.has("threadId") && !state.threadId) tabs.show("actions");
+    if (state.view !== "talk") showForms(state, changed); // the conversation has its own
     if (changed.has("selected") && state.selected && tabs.shown !== "machine") tabs.show("detail");
     if (changed.has("wantsAgain")) tabs.show("machine");
     if (!changed.has("thread")) return;
     const now = state.thread?.pending.length ?? 0;
     tabs.badge("questions", now ? String(now) : "");
-    if (now > waiting && !state.selected) tabs.show("questions");
     waiting = now;
+  }
+
+  /**
+   * @param {State} state
+   * @param {Changed} changed
+   */
+  function showForms({thread, threadId, selected}, changed) {
+    if (changed.has("threadId") && !threadId) tabs.show("actions");
+    const isAsked = changed.has("thread") && (thread?.pending.length ?? 0) > waiting;
+    if (isAsked && !selected) tabs.show("questions");
   }
 
   return {
@@ -319,12 +330,12 @@ function makeAlerts(store) {
  * @typedef {{
  *   store: Store, threads: ReturnType<typeof makeThreads>, timeline: ReturnType<typeof makeTimeline>,
  *   side: ReturnType<typeof makeSide>, head: ReturnType<typeof makeHead>, help: HTMLDialogElement,
- *   newRun: () => void,
+ *   newRun: () => void, views: ReturnType<typeof makeViews>,
  * }} KeyActs
  */
 
 /** @param {KeyActs} acts */
-function makeKeys({store, threads, timeline, side, head, help, newRun}) {
+function makeKeys({store, threads, timeline, side, head, help, newRun, views}) {
   const tabs = ["detail", "questions", "actions", "machine"];
   /** @type {Record<string, () => void>} */
   const keys = {
@@ -337,6 +348,7 @@ function makeKeys({store, threads, timeline, side, head, help, newRun}) {
     l: () => timeline.focus(),
     n: newRun,
     t: head.toggleTheme,
+    v: views.next,
     Escape: () => (help.open ? help.close() : store.select(null)),
   };
   tabs.forEach((name, number) => {

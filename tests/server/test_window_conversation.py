@@ -1,0 +1,120 @@
+"""The conversation of the window: turns that run again, edits, branches, answers."""
+
+from typing import Any
+
+import pytest
+from helpers import asks
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel
+from agentgraph.window.calls import Window
+
+
+class Talk:
+    """A window on a thread "t" of a tree."""
+
+    def __init__(self, tree: ag.Agent, *texts: str) -> None:
+        self.runner = ag.Runner(tree)
+        self.window = Window(self.runner, "talk")
+        for text in texts:
+            self.runner.invoke(text, thread_id="t")
+
+    def call(self, name: str, thread_id: str = "t", **arguments: Any) -> Any:
+        """Make a call, and wait until nothing runs."""
+        answer = self.window.call(name, {"thread_id": thread_id, **arguments})
+        for each in answer.get("threads", {}).values():
+            self.runner.wait(each, 60)
+        self.runner.wait("t", 60)
+        return answer
+
+    def read(self, thread_id: str = "t", **options: Any) -> list[str]:
+        """Return what was sent and emitted, in order; input of turns is marked with ">"."""
+        talk = self.call("conversation", thread_id, steps=None, **options)
+        lines = [
+            (each["after"], ">" if each["is_input"] else "+", message["text"])
+            for each in talk["sent"]
+            for message in each["messages"]
+        ]
+        lines += [(each["cursor"], "", gist(each)) for each in talk["events"]]
+        return [
+            mark + text for _, mark, text in sorted(lines, key=lambda each: (each[0], bool(each[1])))
+        ]
+
+    def sent(self, turn: int) -> str:
+        """Return the id of the message that started a turn."""
+        talk = self.call("conversation", steps=None)
+        return next(each["messages"][0]["id"] for each in talk["sent"] if each["turn"] == turn)
+
+
+def gist(event: dict[str, Any]) -> str:
+    message = event["output"] and event["output"]["message"]
+    return message["data"]["content"] if message else event["kind"]
+
+
+def echo() -> ag.Agent:
+    """A switch, whose one agent numbers its replies."""
+    numbers = iter(range(100))
+    model = ScriptedChatModel(responses=lambda messages: f"{next(numbers)} {messages[-1].text}")
+    return ag.switch("desk", lambda ctx: "bot", {"bot": ag.chat_agent("bot", model)})
+
+
+def test_a_turn_runs_again_from_its_start_with_the_same_or_another_message() -> None:
+    talk = Talk(echo(), "one", "two", "three")
+    assert talk.read()[-3:] == [">three", "chosen", "2 three"]
+    talk.call("restart", turn=1, text="TWO", replaces=talk.sent(1))
+    assert talk.read() == [">one", "chosen", "0 one", ">TWO", "chosen", "3 TWO"]
+    talk.call("restart", turn=1)
+    assert talk.read()[3:] == [">TWO", "chosen", "4 TWO"]
+    assert talk.call("thread")["lines"] == 3
+    older = talk.call("lines")["lines"][-1]["head"]
+    assert talk.read(line=older)[-1] == "2 three"
+
+
+def test_a_branch_begins_at_a_step_or_with_another_message() -> None:
+    talk = Talk(echo(), "one", "two")
+    changes = {"text": "TWO", "replaces": talk.sent(1)}
+    talk.call("fork", at="desk", turn=1, variants={"a": changes})
+    assert talk.read("t-a") == [">one", "chosen", "0 one", ">two", "+TWO", "chosen", "2 TWO"]
+    step = talk.call("conversation")["events"][-1]["step"]
+    talk.call("fork", at=step, variants={"b": {}})
+    assert talk.read("t-b")[3:] == [">two", "chosen", "3 two"]
+    talk.call("rewind", at="desk/bot", turn=1, changes={"text": "and more"})
+    assert talk.read()[3:] == [">two", "chosen", "+and more", "4 and more"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"turn": 9}, "thread 't' has no turn 9"),
+        ({"turn": 0, "text": " "}, "the text is empty; pass the text of the message"),
+        (
+            {"turn": 0, "text": "x"},
+            "replaces=None: the input of turn 0 has no such message; reload the page",
+        ),
+    ],
+)
+def test_a_turn_that_cannot_run_again_stays(arguments: dict[str, Any], error: str) -> None:
+    talk = Talk(echo(), "one")
+    with pytest.raises(ag.AgentGraphError) as refused:
+        talk.call("restart", **arguments)
+    assert str(refused.value) == error
+    assert talk.read() == [">one", "chosen", "0 one"]
+    with pytest.raises(
+        ag.ThreadError, match="has no checkpoint 'b'; read the conversation from its end"
+    ):
+        talk.call("conversation", before="b")
+
+
+def test_answers_are_with_their_questions_stored_or_taken() -> None:
+    talk = Talk(ag.parallel("both", [asks("ann"), asks("bob")]), "Go.")
+    ann, bob = talk.runner.pending("t")
+    talk.runner.answer("t", {ann.id: "yes"})
+    thread = talk.call("thread")
+    assert [(each["question"]["id"], each["answer"]) for each in thread["answered"]] == [
+        (ann.id, "yes")
+    ]
+    assert [each["id"] for each in thread["pending"]] == [bob.id]
+    talk.call("answer", answers={bob.id: "no"})
+    asked = talk.call("conversation")["asked"]
+    answers = {each["question"]["id"]: (each["is_answered"], each["answer"]) for each in asked}
+    assert answers == {ann.id: (True, "yes"), bob.id: (True, "no")}
