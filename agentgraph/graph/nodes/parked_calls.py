@@ -15,8 +15,9 @@ person's time does not count against it.
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from itertools import chain
 
 from agentgraph.graph.nodes.parking import end_wait
@@ -41,17 +42,21 @@ class ParkedCalls:
         self._lock, self._running, self._until = threading.Lock(), 0, 0.0
         self._waiting: dict[_Bell, set[str]] = {}
 
-    def begin(self) -> None:
-        """Note that a call runs, or waits for a place."""
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count a call during a `with` block; after it the function has its outcome."""
         with self._lock:
             self._running += 1
+        try:
+            yield
+        finally:
+            if self._waiting:
+                self._until = time.monotonic() + _NEXT_CALL_SECONDS
+            self._end()
 
-    def end(self, *, is_parked: bool) -> None:
-        """Note that a call does not run any more."""
+    def _end(self) -> None:
         with self._lock:
             self._running -= 1
-            if self._waiting and not is_parked:
-                self._until = time.monotonic() + _NEXT_CALL_SECONDS
             is_last = not self._running
         if is_last:
             self.look_again()
@@ -64,24 +69,23 @@ class ParkedCalls:
             bell.ring()
 
     async def answered(self, questions: set[str]) -> set[str]:
-        """Wait until some questions of a call are answered; it runs again then.
+        """Wait until some questions of a running call are answered, and return these.
 
         Args:
             questions: All of its questions.
 
         Returns:
-            Those that are answered; none if the function pauses.
+            None of them if the function pauses.
         """
         bell = _Bell()
         with self._lock:
             self._waiting[bell] = questions
+        self._end()
         try:
-            answered = await self._awaited(questions, bell)
-            if answered:
-                self.begin()
-            return answered
+            return await self._awaited(questions, bell)
         finally:
-            with self._lock:
+            with self._lock:  # at once, so that another one sees that it waits or runs
+                self._running += 1
                 del self._waiting[bell]
 
     async def _awaited(self, questions: set[str], bell: "_Bell") -> set[str]:
@@ -96,7 +100,7 @@ class ParkedCalls:
                 return answered
             with self._lock:
                 every = None if self._running else {*chain(*self._waiting.values())}
-            if every and seconds <= 0 and end_wait(self._control, every):
+            if every is not None and seconds <= 0 and end_wait(self._control, every):
                 return set()
             await Call(_wait, _await, (rings, seconds if seconds > 0 else None))
 

@@ -284,32 +284,35 @@ class RunCalls:
 
     def _run_in_thread(self, each: RunCall) -> None:
         """Run a call until it has ended, or pauses the function."""
-        gate: Future[None] | None = self._enter()
-        while gate is not None:
-            gate.result()
-            self._begin_in(gate, each)
-            wait([each.future])
-            gate = run_calls(self._next_gate(each))
+        with self._parked.running():
+            gate: Future[None] | None = self._places.enter()
+            while gate is not None:
+                gate.result()
+                self._begin_in(gate, each)
+                wait([each.future])
+                gate = run_calls(self._next_gate(each))
 
     async def _run_call(self, each: RunCall) -> None:
         """Run a call until it has ended, or pauses the function; one that is left is stopped."""
-        gate: Future[None] | None = self._enter()
-        while gate is not None:
-            await self._run_in_place(gate, each)
-            try:
-                gate = await arun_calls(self._next_gate(each))
-            except asyncio.CancelledError:
-                if self._is_closed:
-                    raise
-                self._pause()
-                return
+        with self._parked.running():
+            gate: Future[None] | None = self._places.enter()
+            while gate is not None:
+                await self._run_in_place(gate, each)
+                try:
+                    gate = await arun_calls(self._next_gate(each))
+                except asyncio.CancelledError:
+                    if self._is_closed:
+                        raise
+                    self._pause()
+                    return
 
     async def _run_in_place(self, gate: Future[None], each: RunCall) -> None:
         """Wait for a place, and until the lane has ended or is parked."""
         try:
             await asyncio.wrap_future(gate)
         except asyncio.CancelledError:
-            self._leave(gate, each)
+            if not gate.cancel():
+                self._places.leave(gate)
             self._abandon(each)
             each.failure = self._abandoned_error(each) if each.is_abandoned else None
             raise
@@ -326,11 +329,6 @@ class RunCalls:
         except asyncio.CancelledError:
             self._abandon(each)
             raise
-
-    def _enter(self) -> Future[None]:
-        """Return a gate that opens as soon as there is a place for a call."""
-        self._parked.begin()
-        return self._places.enter()
 
     async def _next_gate(self, each: RunCall) -> Future[None] | None:
         """Return the gate of a call that asks, after an answer; None if it has ended, or pauses."""
@@ -364,14 +362,9 @@ class RunCalls:
             self._check_active()
             self._begin(each)
         except BaseException:
-            self._leave(gate, each)
-            raise
-        each.future.add_done_callback(lambda _: self._leave(gate, each))
-
-    def _leave(self, gate: Future[None], each: RunCall) -> None:
-        if not gate.cancel():
             self._places.leave(gate)
-        self._parked.end(is_parked=each.future is not None and each.questions is not None)
+            raise
+        each.future.add_done_callback(lambda _: self._places.leave(gate))
 
     def _begin(self, each: RunCall) -> None:
         before = self.saved.before(each.call)
