@@ -143,15 +143,15 @@ def test_a_function_makes_further_calls_while_one_waits(running: Running) -> Non
 
         return " ".join(await asyncio.gather(ctx.run("a", "x"), others()))
 
-    work = Work(running.drive)
+    work, both = Work(running.drive), {"f/a(0)", "f/quick(2)"}
     quick = ag.function_agent("quick", lambda ctx: "quick")
     running.tree = ag.function_agent("f", fn, agents=[work.asker(times=1), quick, work.slow()])
-    asked = list[str]()
 
     def on(event: ag.AgentEvent) -> Steps:
-        asked.extend([one.id] if (one := question_in(event)) else [])
-        if event.address == "f/quick(2)":
-            yield "answer", {asked[0]: "yes"}
+        both.discard(event.address)
+        if not both:
+            both.add("answered")
+            yield "answer", {"f/a(0)": "yes"}
 
     events = running.run("Go.", thread_id="t", on=on)
     assert (events[-1].text, running.events()) == ("a: yes quick quick slow ended", events)
