@@ -157,9 +157,19 @@ async def result_now(saver: ThreadSaver, turn_id: str | None) -> Result | None:
             saver.thread_id,
         )
     found = await result_of(saver, turn)
+    if turn.is_last and await _has_moved(saver, turn):
+        return None
     if record is not None and not record.has_ended and found.status == "done":
         await put_outcome(saver, record, turn.answers)
     return found
+
+
+async def _has_moved(saver: ThreadSaver, turn: TurnLine) -> bool:
+    """Return whether another run has gone on with a thread while its last turn was read."""
+    head = await saver.checkpoint()
+    if head is None or head.id != turn.roots[0].id:
+        return True
+    return head.next_node is not None and await saver.is_running()
 
 
 async def result_at(saver: ThreadSaver, number: int | None) -> Result:
@@ -179,7 +189,9 @@ async def result_at(saver: ThreadSaver, number: int | None) -> Result:
                 "for the end of its run",
                 saver.thread_id,
             )
-        return await result_of(saver, await last_turn(saver, roots))
+        last = await last_turn(saver, roots)
+        found = await result_of(saver, last)
+        return await result_at(saver, number) if await _has_moved(saver, last) else found
     turn = None if number is None else await turn_at(saver, number)
     if turn is None:
         raise ThreadError(
