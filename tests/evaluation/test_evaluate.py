@@ -201,6 +201,21 @@ def test_spending_is_counted_also_without_limits(evaluated: Evaluated) -> None:
         assert trial.result.spent.model_calls == 1
 
 
+def test_a_case_that_a_person_stopped_stays_so(evaluated: Evaluated) -> None:
+    def first(ctx: ag.Context) -> str:
+        runner.stop(ctx.config["configurable"]["thread_id"], "enough")
+        return "One."
+
+    tree = ag.sequential("s", [ag.function_agent("first", first), ag.function_agent("last", first)])
+    runner = ag.Runner(tree)
+    for _ in range(2):
+        (trial,) = evaluated(runner, ["Go."], lambda result: True, name="e").trials
+        assert (trial.status, trial.text, trial.reasons, trial.verdicts) == (
+            *("stopped", "One.", ["a person stopped it: enough"]),
+            (),
+        )
+
+
 async def judged(result: ag.Result) -> float:
     return 0.5
 

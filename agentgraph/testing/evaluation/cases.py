@@ -90,6 +90,7 @@ class Case:
         expected: Data for checks, such as a text; it does not change the run.
         before: Earlier turns on the same thread: their inputs, or dicts with the keys "input", "values"
             and "answers".
+        turns: All turns: the earlier ones, then its own.
 
     Raises:
         AgentGraphError: A field is invalid.

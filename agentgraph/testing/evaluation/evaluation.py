@@ -158,7 +158,7 @@ class Evaluation:
                 failed.error.__cause__ = error
                 return failed
             answers = turn.answers_to(result.pending, result.events)
-            if not answers:
+            if not answers and not _has_died(result):
                 return result
         raise KeyboardInterrupt  # in the thread of a trial; the caller's has one already
 
@@ -213,8 +213,13 @@ _advance = partial(advance, wait=True)
 _aadvance = partial(aadvance, wait=True)
 
 
+def _has_died(result: Result) -> bool:
+    """Return whether the run that was waited for ended before its turn, and no person stopped it."""
+    return result.status == "stopped" and result.stop_reason is None
+
+
 def _error(result: Result) -> str:
-    """Return why a run failed, as the saved events say it; empty if it did not fail."""
-    if not isinstance(result.error, TurnFailedError):
-        return ""
-    return f"{result.error.address}: {result.error.error}"
+    """Return why a run failed or was stopped, as it is saved; empty if neither happened."""
+    if isinstance(result.error, TurnFailedError):
+        return f"{result.error.address}: {result.error.error}"
+    return f"a person stopped it: {result.stop_reason}" if result.status == "stopped" else ""

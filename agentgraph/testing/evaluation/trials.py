@@ -23,7 +23,7 @@ class Trial:
         thread_id: The thread, `<name>/<case>/<number>`.
         status: The status of its turn: "done", "paused", "failed" or "stopped".
         text: The last text of an agent.
-        error: The error of a failed run, about which no check is asked; empty for other runs.
+        error: The error of a failed or stopped run, about which no check is asked; else empty.
         verdicts: The verdicts, in the order of the checks.
         tokens: The tokens of the turn.
         cost: The cost of the turn; None if it is not known.
