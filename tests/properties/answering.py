@@ -1,4 +1,7 @@
-"""Threads whose questions are answered while they run, some events after they were heard."""
+"""Threads whose questions are answered while they run, some events after they were heard.
+
+Deadlines pass, too: the default is what a person answers.
+"""
 
 import asyncio
 import threading
@@ -14,6 +17,9 @@ from helpers import Drive, Sync
 from helpers.databases import Place
 
 import agentgraph as ag
+
+PATIENCE = (3600.0, 0.0001, 0.02)
+"""How many seconds questions wait that have a deadline."""
 
 
 class Answered(Thread):
@@ -66,7 +72,7 @@ class Answered(Thread):
         try:
             runner.answer(self.id, answers)
         except ag.UnknownInterruptError:
-            return  # it is void: something failed beside it
+            return  # it is void: something failed beside it; or its deadline has passed
         self._note(asked)
 
     async def _atake(self, asked: ag.Interrupt, answers: dict[str, Any], runner: ag.Runner) -> None:
@@ -116,3 +122,8 @@ BESIDE: list[Callable[[specs.Spec, specs.Spec], specs.Spec]] = [
     partial(_round, does="ask"),
 ]
 """How agents run side by side."""
+
+
+def hurried(case: Case) -> Case:
+    """Return a case whose deadlines may pass."""
+    return replace(case, patience=PATIENCE[case.seed % len(PATIENCE)])

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from operator import add, or_
 from typing import Annotated, Any
 
@@ -69,7 +69,9 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
             fn, key = _flow(spec), spec.output_key
             return ag.function_agent(spec.name, fn, agents=inner, output_key=key)
         case specs.Human():
-            return ag.human(spec.name, spec.prompt, output_key=spec.output_key)
+            timed = {"timeout": record.patience, "default": scripts.IN_TIME}
+            options = timed if scripts.is_timed(spec.name) else {}
+            return ag.human(spec.name, spec.prompt, output_key=spec.output_key, **options)
     history = _entries if spec.history == "entries" else spec.history
     known = {"output_key": spec.output_key, "history": history}
     if isinstance(spec, specs.Chat):
@@ -162,6 +164,7 @@ def _chat(spec: specs.Chat, inner: list[ag.Agent], record: Record, known: dict[s
         exit_tool=spec.exit_tool,
         break_tool=spec.break_tool,
         approve=spec.approve,
+        approve_timeout=record.patience if spec.approve and scripts.is_timed(spec.name) else None,
         parallel_tools=spec.parallel_tools,
         on_tool_error=spec.on_tool_error,
         middleware=[middleware(each, record) for each in spec.middleware],
@@ -214,27 +217,29 @@ def _tool(name: str, spec: specs.Chat, record: Record) -> BaseTool:
 
 
 def _fn(leaf: specs.Function, record: Record) -> Callable[[ag.Context], Any]:
+    given = partial(_given, patience=record.patience)
+
     def function(ctx):
         with record.calling(leaf, ctx) as items:
             _block(leaf)
-            return next(map(_given, items), None)
+            return next(map(given, items), None)
 
     async def async_function(ctx):
         with record.calling(leaf, ctx) as items:
             _block(leaf)
-            return next(map(_given, items), None)
+            return next(map(given, items), None)
 
     def generator(ctx):
         with record.calling(leaf, ctx) as items:
             for item in items:
                 _block(leaf)
-                yield _given(item)
+                yield given(item)
 
     async def async_generator(ctx):
         with record.calling(leaf, ctx) as items:
             for item in items:
                 _block(leaf)
-                yield _given(item)
+                yield given(item)
 
     kinds = (function, generator, async_function, async_generator)
     fn = next(fn for fn in kinds if fn.__name__ == leaf.kind.replace(" ", "_"))
@@ -253,13 +258,13 @@ def _annotation(leaf: specs.Function) -> Any:
     """Return an annotation that names what the scripts give, and nothing else."""
     calls = [call for script in leaf.scripts for call in script]
     items = [item for call in calls for item in call.items if item[0] != "error"]
-    given = [type(_given(item)) for item in items] or [str]
+    given = [type(_given(item, 1.0)) for item in items] or [str]
     if "generator" in leaf.kind:
         return (AsyncIterator if "async" in leaf.kind else Iterator)[reduce(or_, given)]
     return reduce(or_, given if all(call.items for call in calls) else [*given, None])
 
 
-def _given(item: specs.Item) -> Any:
+def _given(item: specs.Item, patience: float | None = None) -> Any:
     match item:
         case ("message", ("ai", text, _)):
             return text
@@ -269,6 +274,8 @@ def _given(item: specs.Item) -> Any:
             return ag.Custom(data)
         case ("values", values):
             return ag.SetValues(**values)
+        case ("interrupted", {"timed": True, "of": [address]} as value):
+            return ag.Ask(value, timeout=patience, default=scripts.answer(address, value))
         case ("interrupted", value):
             return ag.Ask(value)
         case ("exit", _):

@@ -24,13 +24,17 @@ EXPECTED = (FailedError, ag.StepFailedError, ag.UnknownInterruptError, ag.ValueC
 
 @dataclass(frozen=True)
 class Case:
-    """A tree, and a conversation with it; the seed decides what is answered when, and how."""
+    """A tree, and a conversation with it; the seed decides what is answered when, and how.
+
+    `patience` is how many seconds questions wait that have a deadline.
+    """
 
     tree: specs.Spec
     values: dict[str, str]
     seed: int
     stream: bool = False
     texts: tuple[str, ...] = ("hello",)
+    patience: float = 3600.0
 
 
 @dataclass
@@ -68,6 +72,7 @@ class Thread(Session):
 
     def runner(self, saver: Any) -> ag.Runner:
         if self._runner is None or self.path:
+            self.record.patience = self.case.patience
             tree, values = build(self.case.tree, self.record), declared(self.case.tree)
             self._runner = ag.Runner(
                 tree,

@@ -39,7 +39,7 @@ class _From(Counter[str]):
 def act(folder: str, number: int, mode: str, dies: str, after: int, url: str = "") -> None:
     """Make the request of a folder, on its file or a database; write its events, and how it ended."""
     at, left, has_input = Path(folder), after, False
-    case, method, arguments, options = pickle.loads((at / "request").read_bytes())
+    case, is_answered, method, arguments, options = pickle.loads((at / "request").read_bytes())
 
     def count(what: str) -> None:
         """Kill the process after so many saves or events."""
@@ -57,6 +57,7 @@ def act(folder: str, number: int, mode: str, dies: str, after: int, url: str = "
 
     count_saves(count_save)
     thread = Thread(case, Async if mode == "async" else Sync, url or at / "threads.db")
+    thread.is_answered = is_answered
     thread.passed = [Passed(earlier) for earlier in range(number)]
     thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
     with (at / f"heard-{number}").open("w") as file:

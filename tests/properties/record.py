@@ -29,7 +29,8 @@ class Record:
     """What was seen by address, which tool calls have ended, and the models by agent.
 
     `cut` counts the calls of functions that were cancelled or closed before their end. `passed` is what
-    the run or resume is given that is under way.
+    the run or resume is given that is under way. `patience` is how many seconds questions wait that
+    have a deadline.
     """
 
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
@@ -40,6 +41,7 @@ class Record:
     noted: Counter[str] = field(default_factory=Counter)
     models: dict[str, ScriptedChatModel] = field(default_factory=dict)
     passed: Passed = field(default_factory=Passed)
+    patience: float = 3600.0
     lock: Any = field(default_factory=threading.Lock)
 
     def call(self, leaf: specs.Function, ctx: ag.Context) -> specs.Call:

@@ -33,6 +33,9 @@ ITEM = "Look at ${{{}}} with {{x?}}."
 """The input of an item, by the name of its value."""
 LISTS: tuple[Sequence[str], ...] = ((), ("one",), ("one", "and two"), ("a/b", "", "ü~"))
 KEYS = ("k", 7, "long " * 10)
+IN_TIME = "in time, or not"
+"""What a person answers before a deadline, and what is the answer after it."""
+TOO_LATE = "No decision was made before the deadline, so the call did not run."
 ANSWERS = ("yes, @", "", None, 0, False, ["a", 1], {"sure": True})
 
 
@@ -57,17 +60,26 @@ def is_collected(address: str) -> bool:
     return "collect" in address
 
 
+def is_timed(address: str) -> bool:
+    """Return whether the question of a human, or for an approval, at an address has a deadline."""
+    return address.rpartition("/")[2].startswith("timed")
+
+
 def refusal(address: str, text: str) -> str:
     """Return what the check says of what an agent said last."""
     return f"{address} said {text!r}"
 
 
 def answer(address: str, asked: Any) -> Any:
-    """Return what the person answers."""
+    """Return what the person answers: the same as the default, where there is a deadline."""
     chosen = crc32(f"{address} {asked}".encode())
     if isinstance(asked, dict) and "action_requests" in asked:
         actions = enumerate(asked["action_requests"])
+        if is_timed(address):
+            return {"decisions": [{"type": "reject", "message": TOO_LATE} for _ in actions]}
         return {"decisions": [_decision(action, chosen + i) for i, action in actions]}
+    if is_timed(address) and "human" in address.rpartition("/")[2]:
+        return IN_TIME
     given = ANSWERS[chosen % len(ANSWERS)]
     return given.replace("@", address) if isinstance(given, str) else given
 

@@ -93,7 +93,8 @@ class Middleware:
 class Chat:
     """A chat agent, whose model says what it read; each call of it fails `fails` times at first.
 
-    A script holds the tool calls of each message. The tool "say" gives a text, "act" actions.
+    A script holds the tool calls of each message. The tool "say" gives a text, "act" actions. "timed"
+    is in the name of one whose questions for approval have a deadline.
     """
 
     name: str
@@ -145,7 +146,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Human:
-    """A human."""
+    """A human; "timed" is in the name of one whose question has a deadline."""
 
     name: str
     prompt: str

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering import Answered, beside_a_person
+from answering import Answered, beside_a_person, hurried
 from comparison import check
 from conversations import MOST_RESUMES, Case, Turn, as_argument, settling, some_of
 from helpers import Drive
@@ -32,8 +32,10 @@ def _hold(thread: Answered) -> None:
 
 
 def _go_on(thread: Answered, questions: list[ag.Interrupt]) -> list[ag.AgentEvent]:
-    """Answer some questions in a resume, or before it."""
-    chosen, choices = some_of(questions, thread.choices), thread.choices
+    """Answer some questions in a resume, or before it; where deadlines are short, others than those."""
+    choices = thread.choices
+    untimed = [each for each in questions if each.deadline is None or thread.case.patience > 1]
+    chosen = some_of(untimed, choices)
     answers = as_argument(chosen, questions, choices)
     thread.taken.update(question.id for question in chosen)
     options = settling(thread.error)
@@ -56,7 +58,7 @@ def _again(thread: Answered, question: ag.Interrupt) -> tuple[Any, Any]:
 
 
 @share(0.4)
-@given(case=cases().map(beside_a_person), drive=DRIVES)
+@given(case=cases().map(beside_a_person).map(hurried), drive=DRIVES)
 def test_a_run_whose_questions_are_answered_meanwhile_does_what_the_reference_does(
     case: Case, drive: Drive
 ) -> None:
@@ -72,7 +74,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @share(0.2)
-@given(case=cases().map(beside_a_person), in_file=st.booleans(), drive=DRIVES)
+@given(case=cases().map(beside_a_person).map(hurried), in_file=st.booleans(), drive=DRIVES)
 def test_a_saved_thread_is_answered_meanwhile(
     file: Path, database: str, case: Case, in_file: bool, drive: Drive
 ) -> None:

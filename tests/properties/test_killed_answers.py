@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import scripts
-from answering import beside_a_person
+from answering import beside_a_person, hurried
 from conversations import Case
 from helpers import read
 from helpers.forking import Forker
@@ -28,6 +28,8 @@ class Answering(Killed):
     Attributes:
         taken: The ids of the questions whose answers were taken.
     """
+
+    is_answered = True
 
     def __init__(self, case: Case, folder: Path, forker: Forker, mode: str, url: str = "") -> None:
         super().__init__(case, folder, forker, mode, url)
@@ -72,7 +74,9 @@ class Answering(Killed):
 
 @share(0.1)
 @given(
-    case=cases().map(beside_a_person), mode=st.sampled_from(("sync", "async")), in_file=st.booleans()
+    case=cases().map(beside_a_person).map(hurried),
+    mode=st.sampled_from(("sync", "async")),
+    in_file=st.booleans(),
 )
 def test_answers_to_killed_processes_are_neither_lost_nor_taken_twice(
     killer: Forker, database: str, case: Case, mode: str, in_file: bool
@@ -81,7 +85,6 @@ def test_answers_to_killed_processes_are_neither_lost_nor_taken_twice(
     deaths = [(choices.choice(("saved", "heard")), choices.randint(1, 25)) for _ in range(KILLS)]
     with TemporaryDirectory() as folder:
         killed = Answering(case, Path(folder), killer, mode, "" if in_file else database)
-        killed.finish(*deaths)
-        killed.use(lambda r: r.delete(killed.id), lambda r: r.adelete(killed.id))
+        killed.finish_and_delete(*deaths)
     event(f"killed {killed.kills} times")
     event(f"{min(len(killed.taken), 4)} answers taken")

@@ -4,6 +4,7 @@ import json
 import pickle
 import random
 from collections import defaultdict
+from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
 from shutil import copytree
@@ -66,6 +67,14 @@ class Killed(Thread):
                 return
         raise AssertionError(f"the turns have not ended after {MOST_RESUMES} requests")
 
+    def finish_and_delete(self, *deaths: Death) -> None:
+        """Do as `finish` does, and leave nothing to the next thread of the database."""
+        try:
+            self.finish(*deaths)
+        finally:
+            with suppress(ag.UnknownThreadError):
+                self.use(lambda r: r.delete(self.id), lambda r: r.adelete(self.id))
+
     def request(self, death: Death) -> bool:
         """Make the next request, if there is one; where it is not killed, compare what was heard."""
         choices, ended, questions = self.choices, self.ended, self.pending()
@@ -115,7 +124,8 @@ class Killed(Thread):
     def _ask(self, death: Death, method: str, *args: Any, **options: Any) -> None:
         at, number, (dies, after) = self.folder, self._number, death
         self._number += 1
-        (at / "request").write_bytes(pickle.dumps((self.case, method, args, options)))
+        request = self.case, self.is_answered, method, args, options
+        (at / "request").write_bytes(pickle.dumps(request))
         job = {"folder": str(at), "number": number, "mode": self._mode, "dies": dies, "after": after}
         job["url"] = self.url
         self._forker.start(**job)
@@ -148,8 +158,7 @@ def test_what_killed_processes_gave_is_what_the_thread_in_a_database_gives(
     deaths = [(choices.choice(("saved", "heard")), choices.randint(1, 25)) for _ in range(MOST_KILLS)]
     with TemporaryDirectory() as folder:
         killed = Killed(case, Path(folder), killer, mode, database)
-        killed.finish(*deaths)
-        killed.use(lambda r: r.delete(killed.id), lambda r: r.adelete(killed.id))
+        killed.finish_and_delete(*deaths)
     event(f"killed {killed.kills} times")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentgraph as ag
@@ -65,6 +65,7 @@ def trees(draw: Callable[..., Any]) -> ag.Agent:
     return agent(3)
 
 
+@settings(deadline=None)
 @given(tree=trees())
 def test_a_value_that_is_missing_on_some_way_is_missing_in_a_run(tree: ag.Agent) -> None:
     findings = [each for each in ag.lint(tree) if each.kind == "unwritten_value"]

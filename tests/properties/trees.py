@@ -196,7 +196,7 @@ class _Growing:
         """Draw a leaf; one that has an output key is in one place only."""
         self.leaves += 1
         kind = self.pick(*(kind for kind in KINDS if kind != "human" or not self.calm))
-        name = self.name(kind)
+        name = self.name(f"timed {kind}" if kind == "human" and self.pick(False, True) else kind)
         if kind == "chat":
             return self.chat(name)
         key, history = self.key(name), self.draw(POLICIES)
@@ -235,7 +235,8 @@ class _Growing:
     def caller(self, depth: int, *, below: bool = False) -> specs.Chat:
         """Draw a chat agent whose model calls tools; one `below` another can hand back."""
         self.leaves += 1
-        plain, tools = self.chat(self.name("caller")), ("say", "act")
+        name, tools = self.name(self.pick("caller", "caller", "timed caller")), ("say", "act")
+        plain = self.chat(name)
         agents, sub_agents = self.agents(depth), self.sub_agents(depth)
         exits, breaks = self.pick(False, False, True), self.loops > 0 and self.pick(False, True)
         names = [*tools, *["exit"] * exits, *["break_loop"] * breaks, *(a.name for a, _ in agents)]
@@ -340,7 +341,8 @@ class _Growing:
             for again in range(0 if self.calm else self.pick(0, 0, 0, 0, 0, 0, 1, 2)):
                 items_before = items[: self.pick(0, 1, 2, 3)] if streamed else ()
                 calls.append(specs.Call((*items_before, ("error", f"@ fails in {part}.{again}"))))
-            question = ("interrupted", {"ask": part, "of": ["@"]})
+            timed = {"timed": True} if self.pick(False, False, True) else {}
+            question = ("interrupted", {"ask": part, "of": ["@"], **timed})
             signals = SIGNALS if self.loops else SIGNALS[-1:]  # a break outside every loop fails
             end = question if part < asks else self.pick(*[None] * 6, *signals)
             if end is not None:
