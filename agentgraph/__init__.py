@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from agentgraph.reports.activation_steps import Attempt
     from agentgraph.reports.activations import ActivationReport
     from agentgraph.reports.comparison import Difference, Side
+    from agentgraph.reports.flame import Flame, Frame
     from agentgraph.reports.result import Result, Usage
     from agentgraph.reports.thread import Line, Pending, Thread, Turn
     from agentgraph.reports.thread_list import ThreadSummary
@@ -148,8 +149,10 @@ __all__ = [
     "EventCall",
     "Exit",
     "Finding",
+    "Flame",
     "Follow",
     "Forks",
+    "Frame",
     "FunctionAgent",
     "GraphAgent",
     "Handoff",
@@ -269,8 +272,10 @@ _LOADED_WHEN_USED = {
     "Difference": "agentgraph.reports.comparison",
     "EventCall": "agentgraph.graph.stamps",
     "Finding": "agentgraph.tree.lint.findings",
+    "Flame": "agentgraph.reports.flame",
     "Follow": "agentgraph.threads.live.following",
     "Forks": "agentgraph.threads.rewinds.forks",
+    "Frame": "agentgraph.reports.flame",
     "Interrupt": "agentgraph.events.events",
     "LateCall": "agentgraph.journal.late_calls",
     "Line": "agentgraph.reports.thread",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 import click
 from rich.text import Text
@@ -19,6 +19,7 @@ from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.journal.spent import cost_text, shown_cost
 from agentgraph.journal.steps import Visit
+from agentgraph.reports.flame import Measure
 from agentgraph.reports.result import Usage
 from agentgraph.reports.thread import Thread, Turn
 from agentgraph.safe_repr import as_json as as_text
@@ -252,6 +253,40 @@ def timeline(
 @takes_target
 @thread_argument
 @click.option(
+    "--by",
+    type=click.Choice(get_args(Measure)),
+    default="seconds",
+    show_default=True,
+    help="The measure.",
+)
+@click.option("--turn", type=click.IntRange(min=0), help="The turn, from 0; the last one by default.")
+@click.option("--other", metavar="THREAD", help="Another thread, whose totals are shown too.")
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per frame.")
+def flame(
+    target: Target,
+    thread: str,
+    by: Measure,
+    turn: int | None,
+    other: str | None,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Show where a turn of THREAD spent time, tokens or money, one row per agent."""
+    with runner_of(target, db) as runner:
+        read = runner.flame(thread, turn=turn)
+        compared = None if other is None else runner.flame(other, turn=turn)
+    if as_json:
+        for frame in read.frames:
+            click.echo(json.dumps(asdict(frame), default=str))
+        return
+    click.echo(without_controls(read.text(by, other=compared)))
+
+
+@click.command()
+@takes_target
+@thread_argument
+@click.option(
     "--reason", metavar="TEXT", default="stopped", help="The reason, for the nodes of the run."
 )
 @db_option
@@ -388,5 +423,5 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")[:19]
 
 
-OF_THREADS = (threads, show, delete, prune, copy, visits, timeline, stop, steer, answer)
+OF_THREADS = (threads, show, delete, prune, copy, visits, timeline, flame, stop, steer, answer)
 """The commands of this file."""

@@ -36,6 +36,7 @@ from agentgraph.journal.steps import Visit
 from agentgraph.journal.thread_status import CLOSED, DEFAULT_REASON
 from agentgraph.reports.activations import ActivationReport, activation
 from agentgraph.reports.comparison import Difference, Lines, compared
+from agentgraph.reports.flame import Flame, flame
 from agentgraph.reports.result import Result, result
 from agentgraph.reports.thread import Pending, Thread, pending_on, thread
 from agentgraph.reports.thread_list import Listing, ThreadSummary, delete, status_of, threads
@@ -562,6 +563,28 @@ class Runner(metaclass=HintsNames):
             AgentGraphError: `last` is not a number of steps, or the saver supports async calls only.
         """
         return self.engine.read(timeline, thread_id, since=since, last=last, line=line)
+
+    def flame(self, thread_id: str, *, turn: int | None = None) -> Flame:
+        """Return where a turn spent time, tokens and money, by the agents of its tree.
+
+        >>> runner = Runner(loop("talk", [function_agent("ann", lambda ctx: "Hi.")], max_iterations=2))
+        >>> _ = runner.invoke("Go.", thread_id="monday")
+        >>> [(frame.path, frame.times) for frame in runner.flame("monday").frames]
+        [('talk', 1), ('talk/ann', 2)]
+
+        Its text is a chart; `text(by="tokens", other=...)` compares it with that of another thread.
+
+        Args:
+            thread_id: The thread.
+            turn: The number of the turn, from 0; None for the last one.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            ThreadError: The thread has no such turn.
+            TreeChangedError: The thread was run by a tree of another shape.
+            AgentGraphError: The saver supports async calls only.
+        """
+        return self.engine.read(flame, thread_id, self.engine.reducers, turn=turn)
 
     def activation(
         self, thread_id: str, at: str, *, turn: int | None = None, line: str | None = None
@@ -1280,6 +1303,10 @@ class Runner(metaclass=HintsNames):
     ) -> Timeline:
         """Return the runs of agents of a thread as bars over time, as `timeline` does."""
         return await self.engine.aread(timeline, thread_id, since=since, last=last, line=line)
+
+    async def aflame(self, thread_id: str, *, turn: int | None = None) -> Flame:
+        """Return where a turn spent time, tokens and money, as `flame` does."""
+        return await self.engine.aread(flame, thread_id, self.engine.reducers, turn=turn)
 
     async def aactivation(
         self, thread_id: str, at: str, *, turn: int | None = None, line: str | None = None

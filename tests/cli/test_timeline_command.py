@@ -1,4 +1,4 @@
-"""The command `timeline`: a chart for a terminal and for a pipe, and its limits."""
+"""The commands `timeline` and `flame`: charts for a terminal and for a pipe, and their limits."""
 
 import json
 import re
@@ -88,3 +88,18 @@ def test_wrong_use_is_refused(command: Commands, arguments: list[str], why: str)
     refused = command("timeline", "agents.py:asking", *arguments)
     assert (refused.code, refused.out) == (REFUSED, "")
     assert why in refused.err
+
+
+def test_a_flame_shows_the_agents_of_a_turn_and_those_of_another_thread(command: Commands) -> None:
+    for thread in ("one", "two"):
+        command("run", "agents.py:asking", "Go.", "--thread", thread, "--no-input")
+    shown = command("flame", "agents.py:asking", "one", "--by", "waiting", "--other", "two")
+    assert (shown.code, shown.err) == (0, "")
+    assert [line.split()[0] for line in shown.lines] == ["turn", "asking", "first", "boss"]
+    assert shown.lines[0].split()[-2:] == ["total", "other"]
+    assert max(map(len, shown.lines)) <= 80
+    frames = [json.loads(line) for line in command("flame", "agents.py:asking", "one", "--json").lines]
+    assert [frame["path"] for frame in frames] == ["asking", "asking/first", "asking/boss"]
+    missing = command("flame", "agents.py:asking", "one", "--turn", "3")
+    assert missing.code == REFUSED
+    assert missing.err == "Error: thread 'one' has no turn 3; choose one from 0 to 0\n"

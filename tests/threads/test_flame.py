@@ -1,0 +1,102 @@
+"""Where a turn spent time, tokens and money: by the agents of its tree, exact where that is known."""
+
+import time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from helpers import Drive, echo, says
+from helpers.costs import Named, per_token
+
+import agentgraph as ag
+from agentgraph.testing import call, calls
+
+
+def slow(ctx: ag.Context) -> str:
+    time.sleep(0.05)
+    return "Slow."
+
+
+def critic(name: str) -> ag.Agent:
+    def reply(messages: Any) -> Any:
+        return calls(call("echo", text="x")) if messages[-1].type != "tool" else "Good."
+
+    return ag.chat_agent(name, Named(model="m", responses=reply), tools=[echo])
+
+
+def report(*more: ag.Agent, judge: ag.Agent | None = None) -> ag.Agent:
+    refine = ag.loop("refine", [says("writer"), judge or critic("critic")], max_iterations=2)
+    both = ag.parallel("both", [ag.function_agent("left", slow), ag.function_agent("right", slow)])
+    return ag.sequential("report", [refine, both, *more, ag.human("boss", "Print it?")])
+
+
+def ran(tree: ag.Agent, drive: Drive, thread_id: str = "t", **options: Any) -> ag.Runner:
+    runner = ag.Runner(tree, **options)
+    list(drive.run(runner, "Go.", thread_id=thread_id))
+    time.sleep(0.2)
+    list(drive.resume(runner, thread_id, "yes"))
+    return runner
+
+
+def test_frames_are_the_tree_and_add_up_to_what_was_spent(drive: Drive) -> None:
+    runner = ran(report(), drive, prices=per_token)
+    flame, spent = runner.flame("t"), runner.thread("t").turns[-1].spent
+    frames = {each.path: each for each in flame.frames}
+    assert [(each.path, each.depth, each.times) for each in flame.frames] == [
+        ("report", 0, 1),
+        ("report/refine", 1, 1),
+        ("report/refine/writer", 2, 2),
+        ("report/refine/critic", 2, 2),
+        ("report/both", 1, 1),
+        ("report/both/left", 2, 1),
+        ("report/both/right", 2, 1),
+        ("report/boss", 1, 1),
+    ]
+    whole, both, boss = frames["report"], frames["report/both"], frames["report/boss"]
+    assert (whole.tokens, whole.cost) == (spent.tokens, spent.cost)
+    assert frames["report/refine/critic"].own_cost == spent.cost
+    assert both.own_cost == both.own_seconds == 0
+    assert both.seconds >= 0.1  # concurrent work adds up
+    assert boss.waiting == whole.waiting >= 0.2
+    assert boss.seconds < 0.2
+    assert whole.seconds == pytest.approx(sum(each.own_seconds for each in flame.frames))
+
+
+def test_a_cost_is_known_where_an_agent_is_at_one_place(drive: Drive) -> None:
+    judge = critic("critic")
+    tree = report(ag.sequential("more", [judge]), judge=judge)
+    runner = ran(tree, drive, prices=per_token)
+    known = {each.path: each.cost for each in runner.flame("t").frames}
+    assert [path for path, cost in known.items() if cost is None] == [
+        "report/refine",
+        "report/refine/critic",
+        "report/more",
+        "report/more/critic",
+    ]
+    assert known["report"] == runner.thread("t").turns[-1].spent.cost
+    assert known["report/both"] == Decimal(0)
+    assert {each.cost for each in ran(report(), drive).flame("t").frames} == {None}
+
+
+def test_its_text_is_a_chart_that_shows_another_one_too(drive: Drive) -> None:
+    runner = ran(report(), drive)
+    list(drive.run(runner, "Again.", thread_id="t"))
+    more = ran(report(says("more")), drive).flame("t")
+    flame = runner.flame("t", turn=0)
+    lines = flame.text("tokens", other=more).splitlines()
+    assert lines[0].split() == ["turn", "0,", "tokens", "total", "other"]
+    tokens = f"{flame.frames[0].tokens:,}"
+    assert lines[1].split() == ["report", "─" * 26, tokens, tokens]
+    assert lines[4].split() == ["critic", "×2", "█" * 26, tokens, tokens]
+    assert lines[-1].split() == ["more", "0"]
+    assert str(runner.flame("t")).startswith("turn 1, seconds")
+    with pytest.raises(ag.AgentGraphError) as unknown:
+        flame.text("money")  # type: ignore[arg-type]
+    assert str(unknown.value) == (
+        "by='money' is not a measure; choose one of: 'seconds', 'tokens', 'cost', 'waiting'"
+    )
+    with pytest.raises(ag.UnknownThreadError):
+        runner.flame("other")
+    with pytest.raises(ag.ThreadError) as missing:
+        runner.flame("t", turn=7)
+    assert str(missing.value) == "thread 't' has no turn 7; choose one from 0 to 1"
