@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentgraph.cli.options import UserError, db_option, runner_of
+from agentgraph.cli.options import UserError, db_option, runner_of, verbose_option
 from agentgraph.cli.session import DONE, FAILED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import TreeChangedError
@@ -80,7 +80,14 @@ def _with_unique_ids(several: "Iterable[Case]") -> "Iterator[Case]":
     help="Functions of a result, or lists or dicts of them: names with commas, in a module next to "
     "TARGET or one that can be imported.",
 )
-@click.option("--repeats", metavar="N", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--repeats",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of runs of each case.",
+)
 @click.option(
     "--max-concurrency",
     metavar="N",
@@ -97,6 +104,7 @@ def _with_unique_ids(several: "Iterable[Case]") -> "Iterator[Case]":
 @click.option("--compare", metavar="FILE", help="Compare with a saved report.")
 @db_option
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@verbose_option
 def evaluate(
     target: Target,
     file: str,

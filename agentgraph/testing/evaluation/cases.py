@@ -188,8 +188,8 @@ def read_cases(cases: Cases) -> list[Case]:
             f"cases={shown(cases)}: pass the path of a file, or a list of cases, such as "
             '[Case("bees", "Write on bees.")]'
         )
-    ids = [each.id for each in several]
-    if twice := [each for each in ids if ids.count(each) > 1]:
+    counts = Counter(each.id for each in several)
+    if twice := [case_id for case_id, count in counts.items() if count > 1]:
         raise AgentGraphError(f"cases: two have the id {shown(twice[0])}; rename one")
     if not several:
         raise AgentGraphError("cases: there is none; pass at least one")

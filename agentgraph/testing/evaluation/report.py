@@ -3,10 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from agentgraph.errors import AgentGraphError
@@ -47,7 +46,7 @@ class Report:
         """The trials that failed; empty if all passed."""
         return tuple(each for each in self.trials if each.failed)
 
-    @property
+    @cached_property
     def by_case(self) -> dict[str, list[Trial]]:
         """The trials of each case, by its id."""
         several: dict[str, list[Trial]] = {}
@@ -55,7 +54,7 @@ class Report:
             several.setdefault(each.case, []).append(each)
         return several
 
-    @property
+    @cached_property
     def checks(self) -> list[str]:
         """The names of the checks."""
         return [*dict.fromkeys(each.name for trial in self.trials for each in trial.verdicts)]
@@ -139,11 +138,13 @@ class Report:
             ) from error
         return cls.from_dict(data)
 
+    @cached_property
+    def _has_costs(self) -> bool:
+        return any(each.cost is not None for each in self.trials)
+
     def _cells(self, trials: Sequence[Trial]) -> dict[str, str]:
         """Return the cells of some trials but the first and the last."""
-        costs = (
-            {"cost": cost_text(trials)} if any(each.cost is not None for each in self.trials) else {}
-        )
+        costs = {"cost": cost_text(trials)} if self._has_costs else {}
         return {
             "status": counted(each.status for each in trials),
             **{_column(name): verdicts_text([*verdicts_of(trials, name)]) for name in self.checks},
@@ -249,13 +250,13 @@ def _failing(trials: Sequence[Trial]) -> float:
     return sum(each.failed for each in trials) / len(trials)
 
 
-def _rate(trials: Sequence[Trial], check: str) -> tuple[Fraction, float] | None:
+def _rate(trials: Sequence[Trial], check: str) -> tuple[float, float] | None:
     """Return the part of verdicts that failed, and the mean score; None without verdicts."""
     verdicts = [*verdicts_of(trials, check)]
     if not verdicts:
         return None
-    failed = sum(each.failed for each in verdicts)
-    return Fraction(failed, len(verdicts)), fmean(each.value or 0 for each in verdicts)
+    failed, scores = sum(each.failed for each in verdicts), sum(each.value or 0 for each in verdicts)
+    return failed / len(verdicts), scores / len(verdicts)
 
 
 def _column(check: str) -> str:
