@@ -172,9 +172,9 @@ def _answer(data: object, status: int = 200) -> Response:
 def _encoded(data: object) -> bytes:
     # Values that JSON cannot represent become a text or null, so that the page is shown all the same.
     try:
-        return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError):
         return to_json(data, inf_nan_mode="null", fallback=repr)
+    except ValueError:  # a text has half a character
+        return json.dumps(data, separators=(",", ":"), default=repr).encode()
 
 
 async def _error_response(request: Request, error: Exception) -> Response:

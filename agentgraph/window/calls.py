@@ -24,6 +24,7 @@ from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
 from agentgraph.window.background_runs import BackgroundRuns
 from agentgraph.window.changes import Changes, turn_start
+from agentgraph.window.run_texts import RunTexts
 from agentgraph.window.shapes import (
     activation_data,
     bar_data,
@@ -108,6 +109,7 @@ class Window:
         self._ids: OrderedDict[Hashable, ThreadIds] = OrderedDict()
         self._timelines: OrderedDict[Hashable, JsonObject] = OrderedDict()
         self._others: set[str] = set()  # the threads that other trees ran
+        self._texts: dict[str, RunTexts] = {}
         self._guard = threading.Lock()
         self._turns = [threading.Lock() for _ in range(_STRIPES)]
 
@@ -478,8 +480,27 @@ class Window:
     def _is_read_only(self) -> bool:
         return bool(getattr(self.runner.saver, "is_read_only", False))
 
+    def run_texts(self, thread_id: str) -> RunTexts | None:
+        """Return the texts that the run on a thread streams; None if no run of this process does."""
+        run = active_run_on(self.runner.saver, thread_id)
+        if run is None:
+            return None
+        with self._guard:
+            known = self._texts.get(thread_id)
+            texts = self._texts[thread_id] = known if known and known.run is run else RunTexts(run)
+        if texts is not known:
+            run.released.add_done_callback(lambda _: self._forget(texts, thread_id))
+        return texts
+
+    def _forget(self, texts: RunTexts, thread_id: str) -> None:
+        with self._guard:
+            if self._texts.get(thread_id) is texts:
+                del self._texts[thread_id]
+
     def _started(self, **arguments: object) -> JsonObject:
-        return {"thread_id": self._runs.start(self.runner, **arguments)}
+        thread_id = self._runs.start(self.runner, **arguments)
+        self.run_texts(thread_id)  # from the first chunk on
+        return {"thread_id": thread_id}
 
 
 def _limits(limits: JsonObject | None) -> Limits | None:

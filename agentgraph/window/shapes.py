@@ -119,7 +119,7 @@ def conversation_data(part: Conversation) -> JsonObject:
             }
             for each in part.sent
         ],
-        "events": read_all({**each.to_dict(), "kind": each.kind} for each in part.events),
+        "events": read_all(each.to_dict() | {"kind": each.kind} for each in part.events),
         "asked": [asked_data(each) for each in part.asked],
         "discarded": [*part.discarded],
         **{name: getattr(part, name) for name in ("begin", "after", "upto", "is_whole", "continues")},

@@ -18,12 +18,10 @@ from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 
 from agentgraph.errors import AgentGraphError, UnknownThreadError
-from agentgraph.events.events import AgentEvent
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import reason
-from agentgraph.threads.live.active_run import ActiveRun, active_run_on
-from agentgraph.threads.live.feed import Feed
 from agentgraph.window.calls import Window
+from agentgraph.window.run_texts import MOST_TEXT, RunTexts
 from agentgraph.window.shapes import place_id
 
 log = logging.getLogger("agentgraph.window")
@@ -36,8 +34,6 @@ _FAILED_SECONDS = 2.0
 """Seconds between checks after the saver has failed."""
 _QUIET_SECONDS = 15.0
 """Seconds without updates until a client is sent "quiet", the sign that it is connected."""
-_MOST_TEXT = 200_000
-"""Maximum number of characters that wait for a slow client; beyond it, only the latest wait."""
 _AT_ONCE = 8
 """Maximum number of clients whose reads run at a time."""
 
@@ -51,8 +47,9 @@ async def thread_updates(window: Window, thread_id: str, since: str | None) -> A
     """Yield the updates of a thread, until the client disconnects or the window is closed.
 
     Kinds: "thread", as `Window.thread` returns it; "timeline", as `Window.timeline` returns it; "text",
-    a chunk of a streamed message: {address, place, id, text}; "quiet", {}: there were no updates for
-    some seconds; "failed", {error, detail}: the thread cannot be read now, and the read is retried.
+    a chunk of a streamed message: {address, place, id, text, is_whole}, where `is_whole` says that the
+    text is all of the message so far; "quiet", {}: there were no updates for some seconds; "failed",
+    {error, detail}: the thread cannot be read now, and the read is retried.
 
     Args:
         window: Reads the thread.
@@ -128,8 +125,7 @@ class _Client:
 
     def _check(self) -> Hashable:
         seen = self._window.version(self._thread_id)
-        run = active_run_on(self._window.runner.saver, self._thread_id)
-        self._text_buffer.follow(run)
+        self._text_buffer.follow(self._window.run_texts(self._thread_id))
         return seen, id(self._window.runner)
 
     async def _bars(self, seen: Hashable) -> list[Update]:
@@ -153,40 +149,38 @@ class _Client:
         log.warning("the thread %r cannot be read: %s", self._thread_id, self._fault)
         return [("failed", {"error": type(error).__name__, "detail": str(error)})]
 
-    def _text_data(self, address: str, event_id: str, text: str) -> JsonObject:
+    def _text_data(self, address: str, event_id: str, text: str, is_whole: bool) -> JsonObject:
         place = place_id(self._window.runner.engine.tree, address)
-        return {"address": address, "place": place, "id": event_id, "text": text}
+        return {"address": address, "place": place, "id": event_id, "text": text, "is_whole": is_whole}
 
 
 class _TextBuffer:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._arrived = loop, asyncio.Event()
         self._guard = Lock()
-        self._texts: dict[tuple[str, str], str] = {}
-        self._feed: Feed | None = None
+        self._chunks: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._texts: RunTexts | None = None
 
-    def follow(self, run: ActiveRun | None) -> None:
-        """Follow a run instead of the one before."""
-        feed = run.feed if run else None
-        if feed is not self._feed:
+    def follow(self, texts: RunTexts | None) -> None:
+        """Follow the texts of a run instead of those of the one before."""
+        if texts is not self._texts:
             self.stop()
-            self._feed = feed
-            if feed is not None:
-                feed.subscribers.append(self._put)
+            self._texts = texts
+            if texts is not None:
+                texts.listen(self._put)
 
     def stop(self) -> None:
         """Stop following the run."""
-        if self._feed is not None:
-            with suppress(ValueError):
-                self._feed.subscribers.remove(self._put)
-            self._feed = None
+        if self._texts is not None:
+            self._texts.leave(self._put)
+            self._texts = None
 
-    def take(self) -> list[tuple[str, str, str]]:
-        """Return the texts since the last call: (address, message id, text)."""
+    def take(self) -> list[tuple[str, str, str, bool]]:
+        """Return the texts since the last call: (address, message id, text, whether it is whole)."""
         with self._guard:
-            texts, self._texts = self._texts, {}
+            chunks, self._chunks = self._chunks, {}
             self._arrived.clear()
-        return [(address, message, text) for (address, message), text in texts.items()]
+        return [(*key, *chunk) for key, chunk in chunks.items()]
 
     async def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` for a text; return whether one has arrived."""
@@ -196,14 +190,19 @@ class _TextBuffer:
             return False
         return True
 
-    def _put(self, event: AgentEvent) -> None:
-        if not (event.partial and event.text):
-            return
-        key = event.address, event.id or ""
+    def _size(self) -> int:
+        return sum(len(text) for text, _ in self._chunks.values())
+
+    def _put(self, address: str, message: str, text: str, is_whole: bool) -> None:
+        key = address, message
         with self._guard:
-            self._texts[key] = (self._texts.get(key, "") + event.text)[-_MOST_TEXT:]
-            while len(self._texts) > 1 and sum(map(len, self._texts.values())) > _MOST_TEXT:
-                self._texts.pop(next(iter(self._texts)))
+            before, was_whole = ("", is_whole) if is_whole else self._chunks.get(key, ("", False))
+            self._chunks[key] = (before + text)[-MOST_TEXT:], was_whole
+            while (
+                len(self._chunks) > 1
+                and sum(len(each) for each, _ in self._chunks.values()) > MOST_TEXT
+            ):
+                self._chunks.pop(next(iter(self._chunks)))
         with suppress(RuntimeError):  # the loop is closed, so no client waits
             self._loop.call_soon_threadsafe(self._arrived.set)
 

@@ -127,7 +127,7 @@ def test_a_run_is_followed_in_the_conversation(server: WindowServer, tab: Open) 
     types(page, ".composer .message", "shout once\n")
     page.waits_for_status("done")
     types(page, ".composer .message", "write bees\n")
-    page.wait_for(lambda: page.text(".talk-typing .long"))
+    page.wait_for(lambda: page.text(".talk-typing .long").startswith("Draft 1 on write bees"))
     assert page.text(".talk-typing .who b") == "novelist"
     page.wait_for(lambda: {*page.texts(".talk-flow .act")} == {"Details"})
     server.gate("live", "1")

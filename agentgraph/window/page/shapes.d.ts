@@ -418,7 +418,8 @@ export interface News {
   thread: Thread;
   /** `gone` has the ids of removed bars. */
   timeline: Timeline & {gone: string[]};
-  text: {address: string; place: string | null; id: string; text: string};
+  /** A chunk of a streamed message, or all of it so far. */
+  text: {address: string; place: string | null; id: string; text: string; is_whole: boolean};
   failed: {error: string; detail: string};
 }
 

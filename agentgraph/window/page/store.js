@@ -82,8 +82,9 @@ export function makeStore(backend) {
   }
 
   /** @param {News["text"]} news */
-  function receiveText({address, place, id, text}) {
-    const before = state.streamed.get(address) === id ? (state.texts.get(address) ?? "") : "";
+  function receiveText({address, place, id, text, is_whole: isWhole}) {
+    const continues = !isWhole && state.streamed.get(address) === id;
+    const before = continues ? (state.texts.get(address) ?? "") : "";
     const whole = (before + text).slice(-MOST_SAID);
     state.texts.set(address, whole);
     state.streamed.set(address, id);
