@@ -107,7 +107,6 @@ export function makeConversation(store, backend, reader) {
     update(_, changed) {
       items.update(state, changed);
       actions.update(state, changed);
-      questions.update(state, changed);
       if (changed.has("threadId")) fault.say("");
       if (SHOWN_ON.some((key) => changed.has(key))) showSoon();
       else if (changed.has("texts") && state.view === "talk") {
