@@ -186,7 +186,7 @@ class Passed(BaseCallbackHandler):
             run.address for key, run in self.runs.items() if key in visited and run.agent in lanes
         }
         for key, run in self.runs.items():
-            if run.kind != "chain" or run.agent not in by_name:
+            if run.kind != "chain" or run.agent not in by_name or self._is_in_graph(run):
                 continue
             if not run.is_hook:
                 once[run.address] += 1
@@ -200,6 +200,11 @@ class Passed(BaseCallbackHandler):
             if isinstance(spec, LEAVES) and key not in self._cut and not goes_on:
                 assert key in visited or run.address in called, run
         return once
+
+    def _is_in_graph(self, run: Run) -> bool:
+        """Return whether it is a run of LangGraph's inside a graph, which has the agent's address."""
+        outer = self.runs[run.parent] if run.parent else None
+        return outer is not None and outer.address == run.address and not run.is_hook
 
     def on_chain_start(self, serialized: Any, inputs: Any, **run: Any) -> None:
         self._begin("chain", run["name"], run)
