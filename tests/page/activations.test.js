@@ -108,3 +108,10 @@ test("a discarded activation counts only while there is no other", () => {
   const found = placeStatuses(PLACES, [gone, bar("report/refine[0]/writer", 9, 10)]).get("writer");
   assert.deepEqual([found.runs, found.seconds, found.state], [1, 1, "done"]);
 });
+
+test("the time in which a question waited is known", () => {
+  const own = bar("report/refine[0]/writer", 0, 9);
+  const asked = bar("report/refine[0]/writer", 2, 8, {id: "asked", kind: "question"});
+  const found = placeStatuses(PLACES, [own, asked]).get("writer");
+  assert.deepEqual([found.runs, found.seconds, found.waited], [1, 9, 6]);
+});

@@ -194,5 +194,6 @@ def test_each_turn_has_a_picture(server: WindowServer, tab: Open) -> None:
     page.wait_for(lambda: page.boxes.get("bob") == "done" and page.boxes["shout"] == "idle")
     Select(page.find(".turn-picker")).select_by_visible_text("turn 1")
     page.wait_for(lambda: page.boxes["shout"] == "done" and page.boxes["house"] == "idle")
+    page.wait_for(lambda: page.text(".summary-asked") == "Input, turn 1\nshout first")
     Select(page.find(".turn-picker")).select_by_visible_text("all turns")
     page.wait_for(lambda: page.boxes["shout"] == page.boxes["house"] == "done")

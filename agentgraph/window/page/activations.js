@@ -210,7 +210,7 @@ export function placeStatuses(places, bars, {turn = null, picks = new Map()} = {
 /** @returns {MadeStatus} */
 function newStatus() {
   const counts = new Map();
-  return {runs: 0, seconds: 0, tokens: 0, state: "idle", last: null, counts, countsBy: new Map()};
+  return {runs: 0, seconds: 0, waited: 0, tokens: 0, state: "idle", last: null, counts, countsBy: new Map()};
 }
 
 /**
@@ -244,6 +244,7 @@ function addBar(found, place, bar, picks) {
  */
 function addRun(status, place, bar, parts) {
   status.tokens += bar.tokens_in + bar.tokens_out;
+  if (bar.kind === "question" && bar.state === "done") status.waited += (bar.ended ?? bar.began) - bar.began;
   if (bar.kind !== "agent") return;
   const isLap = place.counter === "iteration" && parts[place.depth]?.count !== null;
   if (isLap) return;

@@ -70,6 +70,7 @@ export function makeComparison(store, backend) {
       if (number !== asked) return;
       rows = answer.rows;
       sides = {left, right};
+      only.checked = rows.some((row) => !row.same);
     } catch (error) {
       if (number !== asked) return;
       title.textContent = "";

@@ -158,6 +158,8 @@ export interface Count {
 export interface PlaceStatus {
   runs: number;
   seconds: number;
+  /** Seconds of `seconds` in which its own questions waited for answers. */
+  waited: number;
   tokens: number;
   state: ShownState;
   last: Bar | null;

@@ -18,6 +18,7 @@ export const KIND_WORDS = {
   node: "node of a graph",
 };
 
+const SHOWN_WAIT = 1; // seconds for a person that are worth a fact
 const LAST_WORDS = 120; // characters of an agent's last words
 
 /** @typedef {{show: (found: PlaceStatuses, look: TreeLook) => void, reopen: () => void}} Shown */
@@ -194,14 +195,16 @@ function backLine({kind, most, children}) {
  * @param {PlaceStatus} status
  * @param {string} id
  */
-function factsText({runs, seconds, tokens, state, last}, id) {
+function factsText({runs, seconds, waited, tokens, state, last}, id) {
   if (state === "idle") return "";
   const isRunning = state === "running" && last?.place === id && last.ended === null;
   const running = isRunning ? Math.max(0, Date.now() / 1000 - last.began) : 0;
   const time = Math.floor(seconds + running);
   return [
     runs > 1 ? `×${countText(runs)}` : "",
-    isRunning ? (time < 60 ? `${time} s` : durationText(time)) : seconds ? durationText(seconds) : "",
+    isRunning ? (time < 60 ? `${time} s` : durationText(time)) : "",
+    !isRunning && seconds ? durationText(seconds - waited) : "",
+    waited >= SHOWN_WAIT ? `waited ${durationText(waited)}` : "",
     tokens ? `${countText(tokens)} tok` : "",
   ].filter(Boolean).join(" · ");
 }

@@ -37,12 +37,12 @@ export function makeSummary(store) {
 
   const show = atNextFrame(() => {
     const {thread} = state;
-    const texts = thread?.turns?.at(-1)?.texts ?? [];
+    const {texts, last, name} = wordsOfTurn(state);
     const fault = thread?.status === "failed" ? lastFailed(state.bars) : null;
     noteFault(fault);
     const {about, stopping} = state;
     const facts = thread && [
-      thread.last, thread.status, thread.changed, thread.pending, thread.queued, about?.is_read_only,
+      last, name, thread.status, thread.changed, thread.pending, thread.queued, about?.is_read_only,
       stopping, failedAgain,
     ];
     const key = JSON.stringify([state.threadId, state.line, texts, fault, facts]);
@@ -50,8 +50,8 @@ export function makeSummary(store) {
     shown = key;
     node.hidden = !thread;
     if (!thread) return;
-    showWords(asked, "Input", texts.join("\n"));
-    showWords(said, "Output", thread.last);
+    showWords(asked, `Input${name}`, texts.join("\n"));
+    showWords(said, `Output${name}`, last);
     notices.replaceChildren(...[
       failureNotice(thread, fault), stopNotice(thread), questionNotice(thread), changeNotice(thread),
       lineNotice(),
@@ -150,9 +150,24 @@ export function makeSummary(store) {
      * @param {Changed} changed
      */
     update(_, changed) {
-      if (["thread", "bars", "threadId", "line", "about"].some((key) => changed.has(key))) show();
+      if (["thread", "bars", "threadId", "line", "about", "turn"].some((key) => changed.has(key))) show();
     },
   };
+}
+
+/** Return the input and the output of the turn that the tree shows: {texts, last, name}.
+ *
+ * @param {State} state
+ */
+function wordsOfTurn({thread, turn, bars}) {
+  const latest = thread?.turns.at(-1);
+  if (turn === null || turn === -1 || !latest || turn >= latest.number) {
+    return {texts: latest?.texts ?? [], last: thread?.last ?? "", name: ""};
+  }
+  const texts = thread?.turns.find((each) => each.number === turn)?.texts ?? [];
+  const own = [...bars.values()].filter((bar) => bar.turn === turn && bar.kind === "agent" && !bar.inside);
+  const spoke = own.filter((bar) => bar.text && bar.state !== "void").sort((a, b) => a.began - b.began);
+  return {texts, last: spoke.at(-1)?.text ?? "", name: `, turn ${turn + 1}`};
 }
 
 /**

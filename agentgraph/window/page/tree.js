@@ -134,7 +134,7 @@ export function makeTree(store) {
     const bars = [...state.bars.values()].sort((a, b) => a.began - b.began);
     const last = bars.reduce((most, bar) => Math.max(most, bar.turn), 0);
     showTurns(last);
-    const turn = state.turn === -1 ? null : state.turn ?? last;
+    const turn = state.turn === -1 ? null : Math.min(state.turn ?? last, last);
     const found = placeStatuses(places, bars, {turn, picks: state.picks});
     closeUnchosen(found);
     const selectedPlace = state.bars.get(state.selected ?? "")?.place;
@@ -179,7 +179,8 @@ export function makeTree(store) {
         el("option", {value: "all"}, "all turns"),
       );
     }
-    turns.value = state.turn === null ? "last" : state.turn === -1 ? "all" : String(state.turn);
+    const isLast = state.turn === null || state.turn >= last; // a rewind may have removed the turn
+    turns.value = isLast ? "last" : state.turn === -1 ? "all" : String(state.turn);
   }
 
   const KEYS = ["about", "thread", "bars", "turn", "picks", "selected", "texts"];
