@@ -71,6 +71,12 @@ def states(page: WindowPage, server: WindowServer) -> Iterator[str]:
     yield "a rewind"
     page.click(".tree-legend")
     yield "the legend"
+    for view in page.script(
+        "return [...document.querySelectorAll('.middle .tab')].map(e => e.dataset.tab)"
+    ):
+        page.click(f".middle .tab[data-tab={view}]")
+        page.wait_for(lambda view=view: page.texts(f".tab-{view}:not([hidden])"))
+        yield f"the view {view}"
     page.click(".help-button")
     yield "the help"
 
