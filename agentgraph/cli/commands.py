@@ -11,6 +11,7 @@ import click
 from agentgraph import __version__
 from agentgraph.cli.advance_command import advance
 from agentgraph.cli.answers import given_answers
+from agentgraph.cli.definition_lines import definition_lines
 from agentgraph.cli.demo_command import demo
 from agentgraph.cli.evaluate_command import cases, evaluate
 from agentgraph.cli.inspecting import inspect
@@ -349,7 +350,8 @@ def check(target: Target, strict: bool, form: str, short: str | None, inputs: tu
     if form == "text":
         click.echo(without_controls(f"{loaded.short_name}: no faults"))
     else:
-        sarif = as_sarif(findings, loaded.file.replace(os.sep, "/"), __version__)
+        file = loaded.file.replace(os.sep, "/")
+        sarif = as_sarif(findings, file, __version__, definition_lines(loaded.file))
         click.echo(json.dumps(as_data(findings) if form == "json" else sarif, indent=2))
     sys.exit(1 if strict and (texts or findings) else 0)
 

@@ -24,6 +24,8 @@ from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
 from agentgraph.window.background_runs import BackgroundRuns
 from agentgraph.window.changes import Changes, turn_start
+from agentgraph.window.findings import findings_data
+from agentgraph.window.run_context import context_data
 from agentgraph.window.run_texts import RunTexts
 from agentgraph.window.shapes import (
     activation_data,
@@ -108,6 +110,7 @@ class Window:
         self._overviews: OrderedDict[str, Overview] = OrderedDict()
         self._ids: OrderedDict[Hashable, ThreadIds] = OrderedDict()
         self._timelines: OrderedDict[Hashable, JsonObject] = OrderedDict()
+        self._findings: list[JsonObject] | None = None
         self._others: set[str] = set()  # the threads that other trees ran
         self._texts: dict[str, RunTexts] = {}
         self._guard = threading.Lock()
@@ -150,8 +153,16 @@ class Window:
             "tree": tree_data(self.runner.engine.tree),
             "can_reload": page is not None and page.can_reload,
             "is_read_only": self._is_read_only,
+            "context": context_data(self.runner),
+            "has_prices": getattr(self.runner.graph, "prices", None) is not None,
             "has_changed": page is not None and page.has_changed,
         }
+
+    def findings(self) -> JsonObject:
+        """Return likely mistakes in the tree, as `lint` finds them."""
+        if self._findings is None:
+            self._findings = findings_data(self.runner)
+        return {"findings": self._findings}
 
     def threads(
         self,
@@ -357,6 +368,7 @@ class Window:
         values: JsonObject | None = None,
         drop_pending: bool = False,
         limits: JsonObject | None = None,
+        context: JsonObject | None = None,
     ) -> JsonObject:
         """Start a turn, on a new thread if `thread_id` is None."""
         return self._started(
@@ -366,15 +378,24 @@ class Window:
             while_running=while_running,
             drop_pending=drop_pending,
             limits=_limits(limits),
+            context=context,
         )
 
     def answer(
-        self, thread_id: str, answers: JsonObject, limits: JsonObject | None = None
+        self,
+        thread_id: str,
+        answers: JsonObject,
+        limits: JsonObject | None = None,
+        context: JsonObject | None = None,
     ) -> JsonObject:
         """Answer questions, by their ids: an active run takes the answers, otherwise a run starts."""
         try:
             return self._started(
-                thread_id=thread_id, answers=answers, limits=_limits(limits), while_running="steer"
+                thread_id=thread_id,
+                answers=answers,
+                limits=_limits(limits),
+                context=context,
+                while_running="steer",
             )
         except ThreadError as error:
             faults = self.runner.engine.read(faults_in, thread_id, answers)
@@ -387,9 +408,12 @@ class Window:
         thread_id: str,
         limits: JsonObject | None = None,
         values: JsonObject | None = None,
+        context: JsonObject | None = None,
     ) -> JsonObject:
         """Resume a thread that was stopped, failed or was killed, with other limits if given."""
-        return self._started(thread_id=thread_id, limits=_limits(limits), values=values)
+        return self._started(
+            thread_id=thread_id, limits=_limits(limits), values=values, context=context
+        )
 
     def rewind(
         self,
@@ -398,14 +422,22 @@ class Window:
         turn: int | None = None,
         changes: Changes | None = None,
         limits: JsonObject | None = None,
+        context: JsonObject | None = None,
     ) -> JsonObject:
         """Rewind a thread to an address or a step, and run again from there."""
         given = (changes or Changes()).arguments(self.runner, thread_id, at, turn)
         back, values = RewindArguments(at, **given), given.get("values")
-        return self._started(thread_id=thread_id, at=back, values=values, limits=_limits(limits))
+        return self._started(
+            thread_id=thread_id, at=back, values=values, limits=_limits(limits), context=context
+        )
 
     def restart(
-        self, thread_id: str, turn: int, text: str | None = None, replaces: str | None = None
+        self,
+        thread_id: str,
+        turn: int,
+        text: str | None = None,
+        replaces: str | None = None,
+        context: JsonObject | None = None,
     ) -> JsonObject:
         """Run a turn again from its start.
 
@@ -414,18 +446,25 @@ class Window:
             turn: The turn; the turns after it stay on an older history line.
             text: The new text of a message of the user.
             replaces: The id of this message, which is part of the input of the turn.
+            context: LangGraph's runtime context.
         """
         back = turn_start(self.runner, thread_id, turn, text, replaces)
-        return self._started(thread_id=thread_id, at=back)
+        return self._started(thread_id=thread_id, at=back, context=context)
 
     def fork(
-        self, thread_id: str, at: str, variants: dict[str, Changes], turn: int | None = None
+        self,
+        thread_id: str,
+        at: str,
+        variants: dict[str, Changes],
+        turn: int | None = None,
+        context: JsonObject | None = None,
     ) -> JsonObject:
         """Run variants from an address or a step, each on its own thread."""
         if not variants:
             raise AgentGraphError("fork: variants is empty; pass at least one variant, by name")
         given = {
-            name: each.arguments(self.runner, thread_id, at, turn) for name, each in variants.items()
+            name: {**each.arguments(self.runner, thread_id, at, turn), "context": context}
+            for name, each in variants.items()
         }
         threads = self._runs.start_many(self.runner, thread_id=thread_id, at=at, variants=given)
         return {"threads": threads}
@@ -469,6 +508,7 @@ class Window:
             self._ids.clear()
             self._timelines.clear()
             self._others.clear()
+            self._findings = None
         before.close()
 
     def close(self) -> None:
@@ -523,7 +563,17 @@ def _decimal(given: object) -> Any:
         return given
 
 
-READS = ("about", "threads", "thread", "timeline", "conversation", "activation", "lines", "compare")
+READS = (
+    "about",
+    "findings",
+    "threads",
+    "thread",
+    "timeline",
+    "conversation",
+    "activation",
+    "lines",
+    "compare",
+)
 ACTS = (
     "start",
     "answer",

@@ -67,4 +67,7 @@ def test_findings_as_sarif(check) -> None:
     [flow] = result["codeFlows"][0]["threadFlows"]
     steps = [each["location"]["message"]["text"] for each in flow["locations"]]
     assert steps == ["report/writer", "report/critic"]
+    physical = [each["location"]["physicalLocation"] for each in flow["locations"]]
+    lines = [each["region"]["startLine"] for each in (location["physicalLocation"], *physical)]
+    assert lines == [4, 3, 4]
     assert check("--sarif").out == check("--format", "sarif").out

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -77,6 +78,11 @@ async def told(window: Window) -> list[tuple[str, Any]]:
     return found
 
 
+@dataclass
+class Desk:
+    reader: str = "Ann"
+
+
 def wait_until(window: Window, thread_id: str, status: str) -> None:
     while window.call("thread", {"thread_id": thread_id})["status"] != status:
         time.sleep(0.01)
@@ -92,6 +98,10 @@ def record() -> dict[str, Any]:
             return answers[name][-1]
 
         ask("about")
+        mistaken = ag.loop("polish", [ag.chat_agent("writer", "openai:gpt-5")], max_iterations=4)
+        other = Window(ag.Runner(mistaken, context_schema=Desk, context=Desk()), "recorded")
+        answers["about"].append(other.call("about", {}))
+        answers["findings"].append(other.call("findings", {}))
         ask("start", text="Go.", thread_id=THREAD)
         wait_until(window, THREAD, "paused")
         ask("start", text="Fail.", thread_id="failed")

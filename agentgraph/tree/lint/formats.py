@@ -1,7 +1,8 @@
 """Findings in the forms that other programs read: JSON, and SARIF for code hosts and editors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -17,17 +18,21 @@ def as_data(findings: Iterable[Finding]) -> list[Data]:
     return [{**asdict(each), "way": [*each.way], "text": str(each)} for each in findings]
 
 
-def as_sarif(findings: Iterable[Finding], file: str, version: str) -> Data:
+def as_sarif(
+    findings: Iterable[Finding], file: str, version: str, line_of: Callable[[str], int]
+) -> Data:
     """Return a SARIF log of version 2.1.0.
 
     Args:
         findings: The findings of a tree.
         file: The path of the tree's file, relative to the folder of the project.
         version: The version of this package.
+        line_of: Returns the line of the agent at an address, from 1.
     """
     rules = [{"id": kind, "shortDescription": {"text": _description(kind)}} for kind in KINDS]
     driver = {"name": "agentgraph", "version": version, "rules": rules}
-    results = [_result(each, file) for each in findings]
+    place = partial(_location, file=file, line_of=line_of)
+    results = [_result(each, place) for each in findings]
     return {
         "$schema": _SCHEMA,
         "version": "2.1.0",
@@ -40,28 +45,29 @@ def _description(kind: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _result(finding: Finding, file: str) -> Data:
+def _result(finding: Finding, place: Callable[[str], Data]) -> Data:
     identity = "\n".join((finding.kind, finding.address, finding.name))
     return {
         "ruleId": finding.kind,
         "ruleIndex": KINDS.index(finding.kind),
         "level": "warning",
         "message": {"text": str(finding)},
-        "locations": [_location(finding.address, file)],
+        "locations": [place(finding.address)],
         "partialFingerprints": {"agentgraph/v1": sha256(identity.encode()).hexdigest()[:16]},
-        **_flow(finding.way, file),
+        **_flow(finding.way, place),
     }
 
 
-def _location(address: str, file: str) -> Data:
+def _location(address: str, file: str, line_of: Callable[[str], int]) -> Data:
+    region = {"startLine": line_of(address)}
     return {
-        "physicalLocation": {"artifactLocation": {"uri": file}, "region": {"startLine": 1}},
+        "physicalLocation": {"artifactLocation": {"uri": file}, "region": region},
         "logicalLocations": [{"fullyQualifiedName": address, "name": address.rpartition("/")[2]}],
     }
 
 
-def _flow(way: Sequence[str], file: str) -> Data:
+def _flow(way: Sequence[str], place: Callable[[str], Data]) -> Data:
     if not way:
         return {}
-    steps = [{"location": {**_location(each, file), "message": {"text": each}}} for each in way]
+    steps = [{"location": {**place(each), "message": {"text": each}}} for each in way]
     return {"codeFlows": [{"threadFlows": [{"locations": steps}]}]}

@@ -4,6 +4,7 @@ import {isAround} from "./activations.js";
 import {lastFailed} from "./bars.js";
 import {el, longText, newId, setText} from "./elements.js";
 import {actionButton, putEntries, refusal} from "./entries.js";
+import {contextForm} from "./contexts.js";
 import {limitHit, limitsForm, missingValue, valuesForm} from "./limits.js";
 
 /** @import {Backend, Bar, Changed, Entry, State, Store} from "./page.d.ts" */
@@ -44,6 +45,8 @@ export function makeActions(store, backend, {watches = true} = {}) {
   const queued = el("div", {class: "queued"});
   const limits = limitsForm();
   const values = valuesForm();
+  const startLimits = limitsForm();
+  const context = contextForm(store);
   const resumeValues = valuesForm();
   const text = el("textarea", {
     id,
@@ -77,11 +80,12 @@ export function makeActions(store, backend, {watches = true} = {}) {
     el("label", {for: id}, "Message"),
     text,
     values.node,
+    startLimits.node,
     el("div", {class: "row"}, ...Object.values(sending)),
   );
   const stops = el("p", {class: "quiet stops", role: "status", hidden: true});
   const ends = [stops, fault.node, said];
-  const parts = [banner, queued, hint, resumePart, form, ...ends];
+  const parts = [banner, queued, hint, resumePart, form, context.node, ...ends];
   const node = el("section", {class: "actions", "aria-label": "Actions"}, ...parts);
   /** @type {Map<string | null, string>} */
   const drafts = new Map(); // what was typed and not sent, by thread
@@ -149,7 +153,8 @@ export function makeActions(store, backend, {watches = true} = {}) {
     if (given.error) return fault.say(given.error);
     if (message === undefined) return undefined;
     const {thread_id: threadId = store.state.threadId, ...how} = more;
-    const set = given.values ? {values: given.values} : {};
+    const bound = startLimits.read();
+    const set = {...(given.values ? {values: given.values} : {}), ...(bound ? {limits: bound} : {})};
     const args = {text: message, ...(threadId ? {thread_id: threadId} : {}), ...set, ...how};
     const done = more.while_running === "queue" ? "Message queued" : "Run started";
     const answer = await want("start", args, done);
@@ -175,6 +180,7 @@ export function makeActions(store, backend, {watches = true} = {}) {
   function clear() {
     text.value = "";
     values.clear();
+    startLimits.clear();
     drafts.delete(store.state.threadId);
     showControls();
   }
@@ -240,6 +246,8 @@ export function makeActions(store, backend, {watches = true} = {}) {
       isWatching = true;
       watchFiles();
     }
+    if (changed.has("about") || changed.has("context"))
+      context.show(state.about?.context ?? null, state.context);
     if (changed.has("threadId")) changeDraft(state.threadId);
     const keys = ["threadId", "thread", "line", "about", "bars"];
     if (!keys.some((each) => changed.has(each))) return;
@@ -292,6 +300,8 @@ export function makeActions(store, backend, {watches = true} = {}) {
     controls.fresh.hidden = !threadId || now === "running" || !text.value.trim();
     resumePart.hidden = !isResumable;
     limits.node.hidden = !isResumable;
+    startLimits.node.hidden = now === "running";
+    startLimits.show(null, Boolean(about?.has_prices));
     setText(resumeText, RESUMES[now] ?? "");
     showStop();
     text.disabled = Boolean(why);

@@ -118,7 +118,7 @@ export function showFaults(form, faults) {
  * @param {{required?: boolean, value?: Data, depth?: number}} [more]
  * @returns {Field}
  */
-function fieldFor(given, root, name, {required = false, value, depth = 0} = {}) {
+export function fieldFor(given, root, name, {required = false, value, depth = 0} = {}) {
   const schema = resolved(given, root);
   const label = schema.title ?? name;
   const start = value === undefined ? schema.default : value;

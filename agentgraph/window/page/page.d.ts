@@ -2,7 +2,7 @@
 
 import type {
   About, AgentEvent, AskedQuestion, Bar as SentBar, BarKind, BarState, Calls, Message, News, Sent, Spot,
-  Thread, Threads, ToolCall, TreeNode,
+  Thread, Threads, ToolCall, TreeNode, Values,
 } from "./shapes.d.ts";
 
 /** A bar; `place_kind` is added by the timeline. */
@@ -69,6 +69,8 @@ export interface State {
   isConnected: boolean;
   /** The reason for a lost connection. */
   lostText: string;
+  /** The runtime context of new runs, as typed; null for that of the runner. */
+  context: Values | null;
   /** The last error of a call. */
   error: {message: string; kind?: string} | null;
 }

@@ -46,7 +46,23 @@ export interface About {
   tree: TreeNode;
   can_reload: boolean;
   is_read_only: boolean;
+  /** The runtime context of runs; null without a context schema. */
+  context: {schema: Schema; values: Values | null} | null;
+  /** Whether the cost of replies is known, so that it can be limited. */
+  has_prices: boolean;
   has_changed: boolean;
+}
+
+/** A likely mistake in the tree, from `lint`. */
+export interface Finding {
+  kind: string;
+  address: string;
+  problem: string;
+  advice: string;
+  /** The addresses of the agents that run until the mistake shows. */
+  way: string[];
+  /** The id of the agent's place in the tree. */
+  place: string | null;
 }
 
 export interface Usage {
@@ -375,6 +391,7 @@ type OfThread = {thread_id: string};
 /** The calls by name: their arguments and their answers. */
 export interface Calls {
   about: [{thread_id?: string}, About];
+  findings: [{}, {findings: Finding[]}];
   threads: [
     {search?: string; limit?: number; status?: string; before?: string; others?: boolean}, Threads,
   ];
@@ -395,15 +412,19 @@ export interface Calls {
       values?: Values;
       drop_pending?: boolean;
       limits?: Limits;
+      context?: Values;
     },
     OfThread,
   ];
-  answer: [OfThread & {answers: Values; limits?: Limits}, OfThread];
-  resume: [OfThread & {limits?: Limits; values?: Values}, OfThread];
-  rewind: [OfThread & {at: string; turn?: number; changes?: Changes; limits?: Limits}, OfThread];
-  restart: [OfThread & {turn: number; text?: string; replaces?: string}, OfThread];
+  answer: [OfThread & {answers: Values; limits?: Limits; context?: Values}, OfThread];
+  resume: [OfThread & {limits?: Limits; values?: Values; context?: Values}, OfThread];
+  rewind: [
+    OfThread & {at: string; turn?: number; changes?: Changes; limits?: Limits; context?: Values},
+    OfThread,
+  ];
+  restart: [OfThread & {turn: number; text?: string; replaces?: string; context?: Values}, OfThread];
   fork: [
-    OfThread & {at: string; turn?: number; variants: {[name: string]: Changes}},
+    OfThread & {at: string; turn?: number; variants: {[name: string]: Changes}; context?: Values},
     {threads: {[name: string]: string}},
   ];
   stop: [OfThread, {}];

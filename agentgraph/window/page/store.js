@@ -9,6 +9,8 @@ import {dropOldest, mergeBars, placeBars} from "./bars.js";
 /** @import {Backend, Bar, Receive, Received, Panel, State, Store} from "./page.d.ts" */
 /** @import {News, Thread, ThreadRow, Timeline} from "./shapes.d.ts" */
 
+const RUNS = new Set(["start", "answer", "resume", "rewind", "restart", "fork"]); // calls that take a context
+
 /** @typedef {{[K in keyof Received]: (data: Received[K]) => void}} Listeners */
 
 const MOST_BARS = 50000; // maximum number of bars; older ones are loaded again on request
@@ -30,7 +32,7 @@ export function makeStore(backend) {
     threadId: null, line: null, stopping: null, thread: null, bars: new Map(), isWhole: true,
     texts: new Map(), streamed: new Map(), saying: new Map(), selected: null,
     target: null, turn: null, picks: new Map(), wantsAgain: false, isConnected: true, lostText: "",
-    error: null, view: "work", talk: null,
+    context: null, error: null, view: "work", talk: null,
   };
   /** @type {Pick<Panel, "update">[]} */
   const panels = [];
@@ -211,12 +213,13 @@ export function makeStore(backend) {
     }
   }
 
-  /** Make a call as the backend does, and store which thread is stopping.
+  /** Make a call as the backend does, with the typed context, and store which thread is stopping.
    *
    * @type {Backend["call"]}
    */
   async function call(name, args) {
-    const answer = await backend.call(name, args);
+    const context = RUNS.has(name) && state.context ? {context: state.context} : {};
+    const answer = await backend.call(name, args && {...args, ...context});
     const about = args && "thread_id" in args ? args.thread_id : null;
     const isOpen = about === state.threadId && state.thread?.status === "running";
     if (name === "stop" && isOpen) set({stopping: state.threadId});

@@ -183,9 +183,23 @@ export function makeTree(store) {
     turns.value = isLast ? "last" : state.turn === -1 ? "all" : String(state.turn);
   }
 
+  /** Show the box of a place: open the boxes around it, and select its button.
+   *
+   * @param {string} id
+   */
+  function reveal(id) {
+    for (let {parent} = acts.placeOf(id); parent; {parent} = parent) open.set(parent.node.id, true);
+    picture.reopen();
+    /** @type {HTMLElement | null} */
+    const box = picture.node.querySelector(`.box[data-place="${CSS.escape(id)}"] > .box-head .box-open`);
+    box?.scrollIntoView({block: "nearest", inline: "nearest"});
+    box?.focus({focusVisible: true});
+  }
+
   const KEYS = ["about", "thread", "bars", "turn", "picks", "selected", "texts"];
   return {
     node,
+    reveal,
     /**
      * @param {State} _
      * @param {Changed} changed

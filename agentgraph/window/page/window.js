@@ -5,6 +5,7 @@ import {makeDetail} from "./detail.js";
 import {countText, el, isTyping, setText, settings, shortId, shortText, toolButton} from "./elements.js";
 import {costText} from "./entries.js";
 import {makeHelp} from "./help.js";
+import {makeFindings} from "./findings.js";
 import {makeBorder, makeTabs} from "./layout.js";
 import {makeMachine} from "./machine.js";
 import {makeQuestions} from "./questions.js";
@@ -81,6 +82,7 @@ function makeShell(root, store, backend, note) {
   const threads = makeThreads(store);
   const summary = makeSummary(store);
   const tree = makeTree(store);
+  const findings = makeFindings(backend, tree.reveal);
   const timeline = makeTimeline(store);
   const side = makeSide(store, backend);
   const head = makeHead(root, timeline);
@@ -89,12 +91,13 @@ function makeShell(root, store, backend, note) {
   const right = el("aside", {class: "right", "aria-label": "Details"}, side.node);
   const between = makeBorder(root, "tree", {isRow: true, measure: () => tree.node.offsetHeight});
   const views = makeViews(store, backend, [tree.node, between, timeline.node]);
-  const middle = el("main", {class: "middle"}, summary.node, views.node);
+  const middle = el("main", {class: "middle"}, summary.node, findings.node, views.node);
   left.append(makeBorder(root, "left", {measure: () => left.offsetWidth}));
   right.prepend(makeBorder(root, "right", {sign: -1, measure: () => right.offsetWidth}));
   const body = el("div", {class: "body"}, left, middle, right);
   const help = makeHelp();
-  for (const panel of [threads, summary, tree, timeline, side, head, alerts, views, help]) store.add(panel);
+  const panels = [threads, summary, findings, tree, timeline, side, head, alerts, views, help];
+  for (const panel of panels) store.add(panel);
   store.add({update: (_, changed) => tellPlace(state, changed, note)});
   const newRun = () => {
     store.open(null);
