@@ -237,3 +237,28 @@ def test_the_timeout_of_a_function_ends_its_calls_while_one_waits() -> None:
             assert begun == ["f/endless(1)"] * number
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
+def test_a_question_next_to_a_failure_that_ends_the_function_stays(running: Running) -> None:
+    asked, failures = threading.Event(), [ValueError("failed")]
+
+    def shaky(ctx: ag.Context) -> str:
+        assert asked.wait(PATIENCE)
+        if failures:
+            raise failures.pop()
+        return "works"
+
+    def on(event: ag.AgentEvent) -> Steps:
+        yield from ()
+        if event.address == "g/boss(0)":
+            asked.set()
+
+    both = ag.parallel("p", [ag.human("a", "a?"), ag.function_agent("shaky", shaky)], on_error="wait")
+    running.tree = gathering(ag.human("boss", "?"), both)
+    running.run("Go.", thread_id="t", on=on)
+    assert {each.address for each in running.pending()} == {"g/boss(0)", "g/p(1)/a"}
+    running.call("resume", "t", {"g/boss(0)": "yes", "g/p(1)/a": "no"})
+    assert sorted(each.address for each in running.events() if question_in(each)) == [
+        *("g/boss(0)", "g/p(1)/a")
+    ]
+    assert sorted(each.text for each in running.events() if each.text)[:2] == ["no", "works"]

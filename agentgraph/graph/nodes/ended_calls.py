@@ -97,7 +97,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 async def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = False) -> None:
-    """Emit failures, once; discard the questions in their lanes.
+    """Emit failures, once; discard the questions in lanes that do not run again.
 
     Args:
         runs: The calls.
@@ -110,7 +110,8 @@ async def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = Fa
         emitter = runs.activation.output.new_emitter(is_concurrent=True)
         place, cursor = each.lane.place, runs.cursor(each)
         tree = runs.activation.node_context.tree
-        emitter.discard_questions(partial(is_in_call, tree, place=place, cursor=cursor))
+        if not again:
+            emitter.discard_questions(partial(is_in_call, tree, place=place, cursor=cursor))
         emitter.add_errors(each.failure)
         at = runs.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
