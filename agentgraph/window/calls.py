@@ -32,6 +32,7 @@ from agentgraph.window.shapes import (
     bar_data,
     conversation_data,
     difference_data,
+    flame_data,
     row_data,
     thread_data,
     tree_data,
@@ -290,6 +291,15 @@ class Window:
             "continues": read.continues,
         }
         return data if read.continues else {**data, "is_whole": read.is_whole}
+
+    def flame(self, thread_id: str, turn: int | None = None) -> JsonObject:
+        """Return where a turn spent time, tokens and money, by agent.
+
+        Args:
+            thread_id: The thread.
+            turn: The number of the turn; None for the last one.
+        """
+        return flame_data(self.runner.flame(thread_id, turn=turn))
 
     def timeline_at(self, seen: Hashable, thread_id: str, since: str | None) -> JsonObject:
         """Return the timeline after `since`, as `timeline` does; one read serves several pages.
@@ -570,6 +580,7 @@ READS = (
     "thread",
     "timeline",
     "conversation",
+    "flame",
     "activation",
     "lines",
     "compare",

@@ -8,10 +8,12 @@ from agentgraph.agents.agents import Agent
 from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import JsonObject, as_json
 from agentgraph.graph.collecting import read_all
+from agentgraph.journal.spent import shown_cost
 from agentgraph.reports.activation_calls import Asked
 from agentgraph.reports.activations import ActivationReport
 from agentgraph.reports.comparison import Difference, Side
 from agentgraph.reports.conversation import Conversation
+from agentgraph.reports.flame import Flame
 from agentgraph.reports.overview import Overview, Tally
 from agentgraph.reports.timeline import Bar
 from agentgraph.safe_repr import cut, reason
@@ -107,6 +109,14 @@ def activation_data(report: ActivationReport) -> JsonObject:
         "questions": [asked_data(each) for each in report.questions],
         "attempts": [{**asdict(each), "text": each.error or each.status} for each in report.attempts],
     }
+
+
+def flame_data(flame: Flame) -> JsonObject:
+    """Return a flame; costs are texts, because they are exact."""
+    costs = ("cost", "own_cost")
+    several = [asdict(each) for each in flame.frames]
+    texts = [{n: None if each[n] is None else shown_cost(each[n]) for n in costs} for each in several]
+    return {"turn": flame.turn, "frames": [{**f, **t} for f, t in zip(several, texts, strict=True)]}
 
 
 def conversation_data(part: Conversation) -> JsonObject:

@@ -115,6 +115,8 @@ def record() -> dict[str, Any]:
             if bar["kind"] == "agent":
                 ask("activation", thread_id=THREAD, at=bar["address"], turn=0)
         ask("activation", thread_id="failed", at="newspaper/press")
+        ask("flame", thread_id=THREAD)
+        ask("flame", thread_id="failed", turn=0)
         talk = ask("conversation", thread_id=THREAD)
         ask("conversation", thread_id=THREAD, since=talk["upto"])
         ask("conversation", thread_id="failed", steps=None)

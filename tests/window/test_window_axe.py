@@ -62,6 +62,9 @@ def states(page: WindowPage, server: WindowServer) -> Iterator[str]:
     page.wait_for(lambda: page.texts(".event-row"))
     page.click(".event-row summary")
     yield "the events"
+    page.click("[data-tab=agents]")
+    page.wait_for(lambda: page.texts(".flame-name"))
+    yield "the agents"
     page.click("[data-tab=work]")
     page.click(".tab-detail .again-here button")
     page.script(

@@ -63,7 +63,7 @@ export interface State {
   /** Set when a person opens the rewind panel. */
   wantsAgain: boolean;
   /** The shown view of the thread. */
-  view: "work" | "talk" | "events";
+  view: "work" | "talk" | "events" | "agents";
   /** The conversation as far as it has been read. */
   talk: Talk | null;
   isConnected: boolean;

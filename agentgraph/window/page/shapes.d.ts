@@ -388,6 +388,27 @@ export interface Spot {
 
 type OfThread = {thread_id: string};
 
+/** The spending of an agent at one place of the tree, in one turn, and with the agents inside. */
+export interface Frame {
+  path: string;
+  agent_name: string;
+  depth: number;
+  times: number;
+  seconds: number;
+  tokens: number;
+  cost: string | null;
+  waiting: number;
+  own_seconds: number;
+  own_tokens: number;
+  own_cost: string | null;
+  own_waiting: number;
+}
+
+export interface Flame {
+  turn: number;
+  frames: Frame[];
+}
+
 /** The calls by name: their arguments and their answers. */
 export interface Calls {
   about: [{thread_id?: string}, About];
@@ -401,6 +422,7 @@ export interface Calls {
     OfThread & {since?: string; before?: string; steps?: number | null; line?: string},
     Conversation,
   ];
+  flame: [OfThread & {turn?: number}, Flame];
   activation: [Spot, Activation];
   lines: [OfThread, {lines: Line[]}];
   compare: [OfThread & {other?: string; line?: string; other_line?: string}, {rows: Difference[]}];

@@ -1,8 +1,9 @@
-// The views of the open thread: the tree with its timeline, the conversation, and the events.
+// The views of the open thread: the tree with its timeline, the conversation, the events, and its agents.
 
 import {makeConversation} from "./conversation.js";
 import {el, settings} from "./elements.js";
 import {makeEventList} from "./event_list.js";
+import {makeFlame} from "./flame.js";
 import {makeTabs} from "./layout.js";
 import {makeReader} from "./reader.js";
 
@@ -22,12 +23,14 @@ export function makeViews(store, backend, work) {
   const reader = makeReader(store, backend);
   const conversation = makeConversation(store, backend, reader);
   const events = makeEventList(store, reader);
-  const panels = [reader, conversation, events];
+  const flame = makeFlame(store, backend);
+  const panels = [reader, conversation, events, flame];
   let key = ""; // the setting of the tree's chosen view; empty until the tree is known
   const tabs = makeTabs("View", [
     ["work", "Tree and timeline", el("div", {class: "work"}, ...work)],
     ["talk", "Conversation", conversation.node],
     ["events", "Events", events.node],
+    ["agents", "Agents", flame.node],
   ], (name) => {
     if (key) settings.set(key, name);
     store.set({view: /** @type {State["view"]} */ (name)});
@@ -41,14 +44,14 @@ export function makeViews(store, backend, work) {
     key = now;
     const first = CHATS.includes(about.tree.kind) ? "talk" : "work";
     const chosen = settings.get(key, first);
-    if (chosen !== tabs.shown) tabs.show(["talk", "events"].includes(chosen) ? chosen : "work");
+    if (chosen !== tabs.shown) tabs.show(["talk", "events", "agents"].includes(chosen) ? chosen : "work");
   }
 
   return {
     node: tabs.node,
     /** Show the next view. */
     next() {
-      const names = /** @type {const} */ (["work", "talk", "events"]);
+      const names = /** @type {const} */ (["work", "talk", "events", "agents"]);
       tabs.show(names[(names.findIndex((name) => name === tabs.shown) + 1) % names.length]);
     },
     focusMessage: conversation.focus,

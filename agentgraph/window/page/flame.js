@@ -1,0 +1,135 @@
+// The view by agent: where a turn spent time, tokens and money, and how long it waited for people.
+
+import {countText, durationText, el, paced} from "./elements.js";
+
+/** @import {Backend, Changed, State, Store} from "./page.d.ts" */
+/** @import {Flame, Frame} from "./shapes.d.ts" */
+
+/** @typedef {"seconds" | "tokens" | "cost" | "waiting"} Measure */
+/** @typedef {{frame: Frame, left: number, width: number, own: number, total: string, other: string}} Row */
+
+/** @type {[Measure, string][]} */
+const MEASURES = [["seconds", "Time"], ["tokens", "Tokens"], ["cost", "Cost"], ["waiting", "Waits"]];
+
+/** Return the rows of a flame: shares from 0 to 1 of its widest frame, and amounts as texts.
+ *
+ * @param {Frame[]} frames
+ * @param {Measure} by
+ * @param {Frame[]} [others] the frames of another thread, whose totals are shown too
+ * @returns {Row[]}
+ */
+export function flameRows(frames, by, others = []) {
+  const key = /** @type {const} */ (`own_${by}`);
+  const whole = Math.max(...frames.map((each) => Number(each[by] ?? 0))) || 1;
+  const known = new Map(others.map((each) => [each.path, each]));
+  /** @type {Map<string, number>} */
+  const begins = new Map();
+  return frames.map((frame) => {
+    const around = frame.path.slice(0, Math.max(frame.path.lastIndexOf("/"), 0));
+    const left = begins.get(around) ?? 0;
+    const width = Number(frame[by] ?? 0) / whole;
+    begins.set(around, left + width).set(frame.path, left);
+    const other = known.get(frame.path);
+    return {
+      frame, left, width, own: Number(frame[key] ?? 0) / whole, total: amountText(by, frame[by]),
+      other: other ? amountText(by, other[by]) : "",
+    };
+  });
+}
+
+/**
+ * @param {Measure} by
+ * @param {number | string | null} amount
+ */
+function amountText(by, amount) {
+  if (amount === null) return "unknown";
+  if (by === "cost") return String(amount);
+  return by === "tokens" ? countText(Number(amount)) : durationText(Number(amount));
+}
+
+/** Make the view: {node, update}.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ */
+export function makeFlame(store, backend) {
+  const {state} = store;
+  const measure = el("select", {"aria-label": "Measure", onchange: draw},
+    ...MEASURES.map(([value, text]) => el("option", {value}, text)));
+  const compared = el("select", {"aria-label": "Compare with", onchange: read});
+  const note = el("span", {class: "quiet", role: "status"});
+  const list = el("ul", {class: "flame-rows", "aria-label": "Agents"});
+  const node = el("section", {class: "talk flame", "aria-label": "Agents"},
+    el("div", {class: "flame-tools"}, measure, compared, note),
+    el("div", {class: "talk-scroller", tabindex: 0}, list));
+  /** @type {(Flame | null)[]} */
+  let flames = [];
+
+  const readSoon = paced(read);
+
+  async function read() {
+    const {threadId, turn} = state;
+    if (state.view !== "agents") return;
+    if (!threadId || state.thread?.status === "new") {
+      show([]);
+      return;
+    }
+    const wanted = turn !== null && turn >= 0 ? {turn} : {};
+    const calls = [backend.call("flame", {thread_id: threadId, ...wanted})];
+    if (compared.value) calls.push(backend.call("flame", {thread_id: compared.value}));
+    try {
+      const found = await Promise.all(calls);
+      if (threadId === state.threadId) show(found);
+    } catch (error) {
+      store.set({error: /** @type {any} */ (error)});
+    }
+  }
+
+  /** @param {Flame[]} found */
+  function show(found) {
+    flames = found;
+    draw();
+  }
+
+  function draw() {
+    const [own, other] = flames;
+    const by = /** @type {Measure} */ (measure.value);
+    note.textContent = own ? `Turn ${own.turn + 1}` : "Nothing has run yet.";
+    list.replaceChildren(...flameRows(own?.frames ?? [], by, other?.frames).map(rowNode));
+  }
+
+  function putThreads() {
+    const ids = (state.threads?.threads ?? []).map((each) => each.thread_id);
+    const several = ids.filter((each) => each !== state.threadId);
+    const chosen = several.includes(compared.value) ? compared.value : "";
+    compared.replaceChildren(el("option", {value: ""}, "Compare with …"),
+      ...several.map((value) => el("option", {value}, value)));
+    compared.value = chosen;
+  }
+
+  return {
+    node,
+    /**
+     * @param {State} _
+     * @param {Changed} changed
+     */
+    update(_, changed) {
+      if (changed.has("threads") || changed.has("threadId")) putThreads();
+      if (changed.has("threadId")) show([]);
+      if (["view", "threadId", "thread", "bars", "turn"].some((key) => changed.has(key))) readSoon();
+    },
+  };
+}
+
+/** @param {Row} row */
+function rowNode({frame, left, width, own, total, other}) {
+  const times = frame.times > 1 ? ` ×${frame.times}` : "";
+  const bar = el("span", {class: "flame-bar"}, el("span", {class: "flame-own"}));
+  bar.style.marginLeft = `${left * 100}%`;
+  bar.style.width = `${width * 100}%`;
+  /** @type {HTMLElement} */ (bar.firstChild).style.width = `${width ? (own / width) * 100 : 0}%`;
+  const name = el("span", {class: "flame-name", title: frame.path}, frame.agent_name + times);
+  name.style.paddingLeft = `${frame.depth * 0.8}rem`;
+  return el("li", {}, name, el("span", {class: "flame-track"}, bar),
+    el("span", {class: "flame-amount"}, total), el("span", {class: "flame-amount quiet"}, other));
+}
