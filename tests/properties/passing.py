@@ -75,10 +75,15 @@ def around(address: str) -> str:
 
     >>> around("report/refine[1]/critic"), around("report/desk[2]"), around("report/files/read(1)")
     ('report/refine', 'report/desk', 'report/files')
+    >>> around("report/desk[2]/files(0)")  # an agent that is called is in the activation that called it
+    'report/desk[2]'
     >>> around("report{1}")  # the root's run is the first attempt
     'report'
     """
-    outer = address if address.endswith("]") else address.rpartition("/")[0]
+    outer, _, last = address.rpartition("/")
+    if "(" in last and not last.endswith("]"):
+        return outer
+    outer = address if last.endswith("]") else outer
     return re.sub(r"\[\d+\]$", "", outer) or re.sub(r"\{\d+\}$", "", address)
 
 
