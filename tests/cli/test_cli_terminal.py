@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from cli_agents import AGENTS, PAUSED, STOPPED
+from cli_agents import PAUSED, STOPPED
 from helpers.commands import CTRL_C, CTRL_D, Commands
 
 pytestmark = pytest.mark.usefixtures("agents")
@@ -66,12 +66,8 @@ def test_no_input_pauses_at_a_terminal_too(command: Commands) -> None:
     assert command.at_terminal(*arguments, typed=[]).code == PAUSED
 
 
-@pytest.fixture
-def drawn(command: Commands) -> str:
-    """Return a file of trees that are run at a terminal on which a tree can be drawn."""
-    lines = ["import os", 'os.environ["TERM"] = "xterm"', AGENTS]
-    (command.folder / "drawn.py").write_text("\n".join(lines))
-    return "drawn.py"
+LIVE = "xterm"
+"""A terminal on which a live tree can be drawn."""
 
 
 def states(out: str) -> dict[str, str]:
@@ -81,11 +77,11 @@ def states(out: str) -> dict[str, str]:
     return dict(rows)
 
 
-def test_at_a_terminal_a_live_tree_is_below_the_lines_and_questions_below_it(
-    command: Commands, drawn: str
-) -> None:
+def test_at_a_terminal_a_live_tree_is_below_the_lines_and_questions_below_it(command: Commands) -> None:
     typed = [(" (yes, no): ", "yes\n")]
-    ended = command.at_terminal("run", f"{drawn}:asking", "bees", "--thread", "t", typed=typed)
+    ended = command.at_terminal(
+        "run", "agents.py:asking", "bees", "--thread", "t", typed=typed, term=LIVE
+    )
     before, _, after = ended.out.partition(" (yes, no): ")
     assert ended.code == 0
     assert states(before) == {"asking": "asks", "first": "done", "boss": "asks", "printer": "waiting"}
@@ -95,10 +91,12 @@ def test_at_a_terminal_a_live_tree_is_below_the_lines_and_questions_below_it(
 
 
 def test_at_a_terminal_ctrl_c_is_noted_below_the_tree_and_twice_shows_the_cursor_again(
-    command: Commands, drawn: str
+    command: Commands,
 ) -> None:
     typed = [(" s", CTRL_C), ("Ctrl-C again stops at once.\x1b[0m", CTRL_C)]
-    ended = command.at_terminal("run", f"{drawn}:alone", "bees", "--thread", "t", typed=typed)
+    ended = command.at_terminal(
+        "run", "agents.py:alone", "bees", "--thread", "t", typed=typed, term=LIVE
+    )
     assert ended.code == STOPPED
     assert "Stopping after the running step; Ctrl-C again stops at once." in ended.out
     assert ended.out.rpartition("\x1b[?25h")[2].strip().startswith("Stopped. Resume: ")
@@ -110,8 +108,8 @@ def test_at_a_terminal_ctrl_c_is_noted_below_the_tree_and_twice_shows_the_cursor
     ]
 
 
-def test_json_is_printed_without_a_tree_at_a_terminal_too(command: Commands, drawn: str) -> None:
-    ended = command.at_terminal("run", f"{drawn}:asking", "bees", "--json", typed=[])
+def test_json_is_printed_without_a_tree_at_a_terminal_too(command: Commands) -> None:
+    ended = command.at_terminal("run", "agents.py:asking", "bees", "--json", typed=[], term=LIVE)
     assert ended.code == PAUSED
     assert [json.loads(line)["agent_name"] for line in ended.lines[:2]] == ["first", "boss"]
     assert "\x1b" not in ended.out

@@ -102,14 +102,16 @@ class Commands:
             Path(stream).write_text("")
         return self._start(args, streams, **job)
 
-    def at_terminal(self, *args: str, typed: Sequence[tuple[str, str]]) -> Ended:
+    def at_terminal(self, *args: str, typed: Sequence[tuple[str, str]], term: str = "dumb") -> Ended:
         """Run a command at a terminal; type each text when what is printed ends with its prompt."""
         terminal, device = pty.openpty()
         size = {"COLUMNS": "200", "LINES": "50"}  # rich takes both or none
-        running = self._start(args, [os.ttyname(device)] * 3, env={"TERM": "dumb", **size})
+        running = self._start(args, [os.ttyname(device)] * 3, env={"TERM": term, **size})
         shown, left, last = [_read(terminal)], list(typed), ""
         os.close(device)  # the command has opened it; it is closed when the command ends
+        end = time.monotonic() + PATIENCE
         while True:
+            assert time.monotonic() < end, f"it does not end: {shown}"
             if left and shown[-1].endswith(left[0][0]):
                 last = left.pop(0)[1]
                 os.write(terminal, last.encode())

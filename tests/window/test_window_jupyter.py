@@ -104,6 +104,7 @@ def test_a_form_is_answered_in_a_cell_and_a_run_goes_back(notebook: Opened, tmp_
 
     shows(page, "machine")
     page.does(page.in_window(".machine summary"))
+    page.does(page.in_window(".again .change summary"))
     page.does(page.in_window(".again textarea"), "wasps")
     page.does(page.in_window(".again button.primary"))
     page.wait_for(lambda: paused(page))
