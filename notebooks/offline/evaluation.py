@@ -11,7 +11,10 @@ from offline import by_agent
 def _desk(messages: list[BaseMessage]) -> str | AIMessage:
     """Look up the order, unless the customer names an amount; then refund it."""
     instruction, text = messages[0].text, messages[1].text
-    order = int(re.findall(r"[Oo]rder (\d+)", text)[0])
+    named = re.search(r"[Oo]rder (\d+)", text)
+    if named is None:
+        return "Which order is it?"
+    order = int(named[1])
     claimed = re.findall(r"(\d+) euros", text)
     results = [message.text for message in messages if message.type == "tool"]
     if not results:
