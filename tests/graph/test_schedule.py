@@ -75,6 +75,7 @@ def made(head: str) -> Schedule:
     words = options.removesuffix(")").split(", ")
     control = Stop()
     control.desk = Desk()
+    control.desk.open(())
     return Schedule(
         needs,
         control,
@@ -156,3 +157,13 @@ def test_a_node_calls_lanes_with_saved_results_and_as_many_others_as_may_run_and
             break
     assert acts == [0, 1, "waits", 2, "waits", 3, "waits"]
     assert outcome(schedule) == "results 0 1 2 3"
+
+
+def test_a_run_takes_no_answer_before_it_has_begun_and_after_it_has_ended() -> None:
+    """A run that begins with answers has its thread for itself before its desk knows of them."""
+    desk = Desk()
+    assert desk.claim(["q"]) is None
+    desk.open(["q"])
+    assert (desk.claim(["q"]), desk.claim(["r"])) == (None, {"r": True})
+    desk.close()
+    assert desk.claim(["s"]) is None

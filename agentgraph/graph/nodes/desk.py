@@ -155,10 +155,10 @@ class Desk:
 
         Returns:
             For each whether a lane may continue with its answer while others run, or is None if one
-            cannot be answered.
+            cannot be answered, or the run has not begun or has ended.
         """
         with self._lock:
-            if not (self._answered | self._claimed | self._gone).isdisjoint(ids):
+            if self.is_closed or not (self._answered | self._claimed | self._gone).isdisjoint(ids):
                 return None
             self._claimed.update(ids)
             return {each: self._may_continue.get(each, True) for each in ids}
