@@ -43,7 +43,7 @@ def test_a_turn_begins_with_values(panels: Panels) -> None:
     panels.fill(ACTIONS, **{"Values to set first": '{"mood": 3'})
     types(panels, "post on bees")
     panels.press("Send message", ACTIONS)
-    panels.wait_for(lambda: "not JSON" in panels.text(".actions .fault"))
+    panels.wait_for(lambda: any("not JSON" in each for each in panels.texts(".actions .fault")))
     assert panels.labelled("Message", ACTIONS).get_attribute("value") == "post on bees"
     panels.fill(ACTIONS, **{"Values to set first": '{"mood": "sad"}'})
     panels.press("Send message", ACTIONS)
