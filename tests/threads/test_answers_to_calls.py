@@ -14,6 +14,7 @@ from helpers.drives import Async, Sync
 from langgraph.errors import NodeTimeoutError
 
 import agentgraph as ag
+from agentgraph.graph.nodes.parked_calls import ParkedCalls
 
 TIMES_OUT: list[bool] = []
 """Not empty in the runs in which a function stops to await its call."""
@@ -176,12 +177,21 @@ def test_a_call_that_waits_gives_up_its_place(running: Running) -> None:
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_failure_while_a_call_waits_is_reported_once(running: Running, is_late: bool) -> None:
+def test_a_failure_while_a_call_waits_is_reported_once(
+    running: Running, is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If it ends the function, its call runs again after the answer; if it comes too late, it does not.
 
     It comes too late once the function has stopped to await the call that waits.
     """
-    asked, paused, ran = threading.Event(), threading.Event(), list[str]()
+    asked, waits, paused, ran = threading.Event(), threading.Event(), threading.Event(), list[str]()
+    answered = ParkedCalls.answered
+
+    def waiting(calls: ParkedCalls, questions: set[str]) -> Any:
+        waits.set()
+        return answered(calls, questions)
+
+    monkeypatch.setattr(ParkedCalls, "answered", waiting)
 
     def shaky(ctx: ag.Context) -> str:
         ran.append(ctx.address)
@@ -193,7 +203,7 @@ def test_a_failure_while_a_call_waits_is_reported_once(running: Running, is_late
     async def fn(ctx: ag.Context) -> str:
         both = [asyncio.ensure_future(ctx.run(name, "x")) for name in ("shaky", "boss")]
         if is_late and not paused.is_set():
-            await asyncio.to_thread(asked.wait, PATIENCE)
+            await asyncio.to_thread(waits.wait, PATIENCE)
             both[1].cancel()
         try:
             return " ".join(await asyncio.gather(*both))
