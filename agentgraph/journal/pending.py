@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -16,9 +17,11 @@ from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoi
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.limit_answers import limit_question_in
 from agentgraph.graph.nodes.lane import namespace_of_attempt
+from agentgraph.graph.nodes.saved_calls import number_of
 from agentgraph.graph.nodes.spending import LEAVE, Counts
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.task_ids import joined
+from agentgraph.graph.task_results import TAG
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.kept_answers import kept_answers
 from agentgraph.journal.lines import (
@@ -313,7 +316,7 @@ async def _questions_of_tasks(
     if saved.ran_after == {own_task}:
         return _unanswered(outer, saved, own_task)
     in_order: list[tuple[tuple[int, str], list[OpenQuestion]]] = []
-    for task in asked.keys() - {own_task}:
+    for task in asked.keys() - {own_task} - _caught(saved, lanes):
         attempt = sum(each["task"] == task for each in saved.attempts)
         continues = False
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
@@ -349,6 +352,14 @@ async def _questions_of_tasks(
             own = [each for each in own if each.id in of_users]
         in_order += [((-1, at), [each]) for each in own]
     return [question for _, each in sorted(in_order, key=lambda item: item[0]) for question in each]
+
+
+def _caught(saved: Saved, lanes: Sequence[Place]) -> set[str]:
+    """Return the tasks of calls whose failures a function has caught: they do not run again."""
+    unended = (each for each in saved.results.values() if each[TAG] == "unended")
+    last = {each["call"]: each for each in sorted(unended, key=itemgetter("saved"))}
+    caught = [call for call, each in last.items() if "position" in each and not each["again"]]
+    return {saved.called_task(lane.node, number_of(call)) for call in caught for lane in lanes}
 
 
 def _has_next(tree: Tree, saved: Saved) -> bool:

@@ -152,12 +152,13 @@ def calling(*tools: Any, **options: Any) -> ag.Agent:
     return ag.chat_agent("c", model, tools=wrapped, **options)
 
 
-def gathering(*agents: ag.Agent) -> ag.Agent:
-    """Return a function that runs agents in parallel, on an event loop."""
+def gathering(*agents: ag.Agent, catches: bool = False) -> ag.Agent:
+    """Return a function that runs agents in parallel, on an event loop; it may catch failures."""
 
     async def fn(ctx: ag.Context) -> str:
-        replies = await asyncio.gather(*(ctx.run(each.name, "do") for each in agents))
-        return " | ".join(replies)
+        calls = (ctx.run(each.name, "do") for each in agents)
+        replies = await asyncio.gather(*calls, return_exceptions=catches)
+        return " | ".join(map(str, replies))
 
     return ag.function_agent("g", fn, agents=agents)
 

@@ -249,7 +249,10 @@ def test_the_timeout_of_a_function_ends_its_calls_while_one_waits() -> None:
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
-def test_a_question_next_to_a_failure_that_ends_the_function_stays(running: Running) -> None:
+@pytest.mark.parametrize("catches", [False, True])
+def test_a_question_next_to_a_failure_stays_unless_the_function_catches_that(
+    running: Running, catches: bool
+) -> None:
     asked, failures = threading.Event(), [ValueError("failed")]
 
     def shaky(ctx: ag.Context) -> str:
@@ -264,11 +267,11 @@ def test_a_question_next_to_a_failure_that_ends_the_function_stays(running: Runn
             asked.set()
 
     both = ag.parallel("p", [ag.human("a", "a?"), ag.function_agent("shaky", shaky)], on_error="wait")
-    running.tree = gathering(ag.human("boss", "?"), both)
+    running.tree = gathering(ag.human("boss", "?"), both, catches=catches)
     running.run("Go.", thread_id="t", on=on)
-    assert {each.address for each in running.pending()} == {"g/boss(0)", "g/p(1)/a"}
-    running.call("resume", "t", {"g/boss(0)": "yes", "g/p(1)/a": "no"})
-    assert sorted(each.address for each in running.events() if question_in(each)) == [
-        *("g/boss(0)", "g/p(1)/a")
-    ]
-    assert sorted(each.text for each in running.events() if each.text)[:2] == ["no", "works"]
+    open_ = {"g/boss(0)": "yes"} if catches else {"g/boss(0)": "yes", "g/p(1)/a": "no"}
+    assert {each.address for each in running.pending()} == open_.keys()
+    running.call("resume", "t", open_)
+    assert sorted(each.address for each in running.events() if question_in(each)) == [*open_]
+    texts = sorted(each.text for each in running.events() if each.text)
+    assert texts[:2] == (["yes", "yes | failed"] if catches else ["no", "works"])
