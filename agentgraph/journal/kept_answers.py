@@ -12,6 +12,7 @@ from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.nodes.emitter import Clock
 from agentgraph.graph.stamps import Note, number_of
 from agentgraph.journal.continuation import new_note
+from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.lines import save_notes
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.schema import KEPT, RECEIVED, RESUMED, TAKEN
@@ -33,6 +34,15 @@ def kept_answers(origin: Saved) -> Mapping[str, object]:
         elif note.kind == RECEIVED:
             kept = {key: answer for key, answer in kept.items() if key not in taken}
     return kept
+
+
+async def were_stored(saver: ThreadSaver, origin: Saved, answers: Mapping[str, object]) -> bool:
+    """Return whether answers were stored with a step of the root; a run may have taken them since."""
+    if (saved := await saver.checkpoint("", origin.id)) is None:
+        return True  # it was pruned
+    every = (note.data.items() for note in saved.notes if note.kind in (KEPT, TAKEN))
+    stored = {(key, data_digest(answer)) for items in every for key, answer in items}
+    return {(key, data_digest(answer)) for key, answer in answers.items()} <= stored
 
 
 def seems_to_ask(head: Saved) -> bool:

@@ -299,6 +299,20 @@ def test_of_answers_by_several_processes_the_first_counts(
 
 
 @pytest.mark.parametrize("place", ["file", "database"])
+def test_another_process_learns_that_a_run_has_begun_with_an_answer(
+    place: str, answering: Forker, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    at = request.getfixturevalue("url") if place == "database" else str(tmp_path / "t.db")
+    with ag.Runner(tree(), checkpointer=at) as runner:
+        runner.invoke("Go.", thread_id="t0")
+        run = runner.resume("t0", {LEGAL: True, BOSS: "no"})  # nothing of it is saved yet
+        answering.start(folder=str(tmp_path), place=at, threads=1, workers=1)
+        assert answering.wait() == 0
+        assert (tmp_path / "ledger").read_text() == "t0 yes UnknownInterruptError\n"
+        assert [each.text for each in run if each.agent_name == "boss" and each.text] == ["no"]
+
+
+@pytest.mark.parametrize("place", ["file", "database"])
 def test_a_killed_run_leaves_the_answers_that_it_has_not_used(
     place: str, answering: Forker, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -8,11 +8,12 @@ answers a thread.
 
 import asyncio
 import time
+from typing import NamedTuple
 
 from agentgraph.errors import ThreadBusyError, UnknownInterruptError
 from agentgraph.graph.sync_async import Call
 from agentgraph.journal.answers import NamedAnswers, named_answers
-from agentgraph.journal.kept_answers import keep_answers
+from agentgraph.journal.kept_answers import keep_answers, were_stored
 from agentgraph.journal.locks import holding
 from agentgraph.journal.requests import Request, put_request
 from agentgraph.journal.thread_saver import ThreadSaver
@@ -21,6 +22,7 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.live.active_run import active_run_on
 from agentgraph.threads.live.run_answers import (
     answer_run,
+    answered_error,
     check_open,
     keep_requested,
     requested_answers,
@@ -40,6 +42,18 @@ _LOCK = "agentgraph-answer-"
 """The beginning of the name under which the caller holds a lock."""
 
 
+class _Sent(NamedTuple):
+    """Answers for a run of another process.
+
+    Attributes:
+        request: The request that has them.
+        named: The answers, checked.
+    """
+
+    request: Request
+    named: NamedAnswers
+
+
 async def answer(saver: ThreadSaver, answers: object) -> None:
     """Answer questions of a thread.
 
@@ -50,22 +64,22 @@ async def answer(saver: ThreadSaver, answers: object) -> None:
         TreeChangedError: The thread was run by a tree of another shape.
         ThreadBusyError: A run on the thread has not begun, or other calls answer it for too long.
     """
-    request: Request | None = None
+    sent: _Sent | None = None
     for attempt in range(_ATTEMPTS):
         try:
-            if request is None:
-                request = await _alone(saver, answers)
-            if request is None or await _is_taken(saver, request):
+            if sent is None:
+                sent = await _alone(saver, answers)
+            if sent is None or await _is_taken(saver, sent):
                 return
         except ThreadBusyError:  # by a run that begins, or by a short call
             if attempt == _ATTEMPTS - 1:
                 raise
-        if request is not None and attempt * _SECONDS > _WAIT:
+        if sent is not None and attempt * _SECONDS > _WAIT:
             return
         await Call(time.sleep, asyncio.sleep, (_SECONDS,))
 
 
-async def _alone(saver: ThreadSaver, answers: object) -> Request | None:
+async def _alone(saver: ThreadSaver, answers: object) -> _Sent | None:
     """Act as `_given` does, once no other call answers the thread: one may wait for a lane to ask."""
     name, until = f"{_LOCK}{saver.thread_id}", time.monotonic() + _LONGEST
     while True:
@@ -87,8 +101,8 @@ def _other_calls_error(saver: ThreadSaver) -> ThreadBusyError:
     )
 
 
-async def _given(saver: ThreadSaver, answers: object) -> Request | None:
-    """Have answers taken or stored; return the request for a run of another process, if one is active.
+async def _given(saver: ThreadSaver, answers: object) -> _Sent | None:
+    """Have answers taken or stored; return those for a run of another process, if one is active.
 
     Nobody else answers the thread meanwhile.
     """
@@ -99,7 +113,7 @@ async def _given(saver: ThreadSaver, answers: object) -> Request | None:
     if run is None and is_shared(saver.saver) and await saver.is_running():
         named = await _named_once_saved(saver, answers)
         check_open(saver, named, taken)
-        return await put_request(saver, "answer", answers=named.by_id)
+        return _Sent(await put_request(saver, "answer", answers=named.by_id), named)
     await holding(saver.saver, [saver.thread_id], _keep(saver, answers))
     return None
 
@@ -120,13 +134,18 @@ async def _requested(saver: ThreadSaver) -> list[Request]:
     return await requested_answers(saver) if is_shared(saver.saver) else []
 
 
-async def _is_taken(saver: ThreadSaver, request: Request) -> bool:
-    """Return whether a run has taken a request; if that has ended, its answers are stored."""
-    if request.id not in [each.id for each in await requested_answers(saver)]:
-        return True
-    if await saver.is_running():
-        return False
-    await holding(saver.saver, [saver.thread_id], keep_requested(saver))
+async def _is_taken(saver: ThreadSaver, sent: _Sent) -> bool:
+    """Return whether a run has taken answers; if that has ended, they are stored.
+
+    Raises:
+        UnknownInterruptError: It has taken others, such as those with which it began, or needs none.
+    """
+    if sent.request.id in [each.id for each in await requested_answers(saver)]:
+        if await saver.is_running():
+            return False
+        await holding(saver.saver, [saver.thread_id], keep_requested(saver))
+    if not await were_stored(saver, sent.named.origin, sent.named.by_id):
+        raise answered_error(saver, sent.named)
     return True
 
 

@@ -67,7 +67,7 @@ async def answer_run(
         if (continues := desk.claim(named.by_id)) is None:
             if desk.is_closed:
                 return False
-            raise _answered_error(saver, named)
+            raise answered_error(saver, named)
     await _save(desk, saver, named, continues)
     return True
 
@@ -132,10 +132,11 @@ def check_open(saver: ThreadSaver, named: NamedAnswers, taken: Collection[str]) 
         UnknownInterruptError: There is one.
     """
     if not named.by_id.keys().isdisjoint(taken):
-        raise _answered_error(saver, named)
+        raise answered_error(saver, named)
 
 
-def _answered_error(saver: ThreadSaver, named: NamedAnswers) -> UnknownInterruptError:
+def answered_error(saver: ThreadSaver, named: NamedAnswers) -> UnknownInterruptError:
+    """Return the error for answers to questions of which one has another answer, or needs none."""
     at = {each.id: each.address for each in named.waiting.questions}
     asked = [f"{at[key]} ({key})" for key in named.by_id]
     those = f"the question {asked[0]}" if len(asked) == 1 else f"one of {', '.join(asked)}"
