@@ -1,6 +1,7 @@
 """Answers to pending questions: checked, and made the input that resumes a thread."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from langgraph.types import Command
@@ -51,16 +52,20 @@ class Resumption(NamedTuple):
 
     Attributes:
         command: LangGraph's input, with all answers.
+        ids: The questions that have answers.
         answers: The answers to save before the run, by the ids of their questions. Otherwise they would
             be lost if a sibling failed before they are taken.
     """
 
     command: Command[str]
-    answers: Mapping[str, TaskWrite]
+    ids: Collection[str]
+    answers: Mapping[str, TaskWrite] = MappingProxyType({})
 
     @property
     def rest(self) -> Command[str] | None:
         """LangGraph's input without the saved answers."""
+        if not self.answers:
+            return self.command
         resume: Any = self.command.resume
         rest = {key: answer for key, answer in resume.items() if key not in self.answers} or None
         return Command(resume=rest, update=self.command.update) if rest or self.command.update else None
@@ -114,10 +119,11 @@ async def resumption(
         update = update or {"values": {}}  # LangGraph finds answers by id only after a write
     elif named and waiting.answered == "bare":
         (answer,) = named.values()
-        return Command(resume=answer, update=update)
+        return Resumption(Command(resume=answer, update=update), named.keys())
     if not named:
         return Command(update=update) if update else None
-    return Resumption(Command(resume=named, update=update), waiting.writes(saver.tree, named))
+    command: Command[str] = Command(resume=named, update=update)
+    return Resumption(command, named.keys(), waiting.writes(saver.tree, named))
 
 
 class NamedAnswers(NamedTuple):

@@ -217,7 +217,7 @@ class Engine:
         execution = Execution(thread, saver, how.on_part, active_run, origin=origin)
         graph_input = resumed.rest if resumed else graph_input
         stream = self._stream(execution, graph_input, on, how, saver, mode)
-        execution.begin(stream, on, resumed.answers if resumed else {})
+        execution.begin(stream, on, resumed)
         if isinstance(begin, NewTurn) and begin.record is not None:
             await checked_read(put_turn, thread, begin.record)
         if how.later:
@@ -273,7 +273,7 @@ class Engine:
             resumed: Any = await checked_read(resumption, thread, head, answers, None)
             on = await checked_read(continuation, thread, head, resumed.command)
             stream = self._stream(execution, resumed.rest, on, how, saver, mode)
-            execution.begin(stream, on, resumed.answers)
+            execution.begin(stream, on, resumed)
             return True
 
         return resume_paused

@@ -30,7 +30,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, NoReturn, Self
 
 import anyio
@@ -48,6 +48,7 @@ from agentgraph.graph.outside import is_collecting, is_within, outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import cursor_of
 from agentgraph.graph.sync_async import Advance, Call, Calls, awaiting, close, get_next
+from agentgraph.journal.answers import Resumption
 from agentgraph.journal.continuation import Continuation, save_received
 from agentgraph.journal.forked import OfProcess
 from agentgraph.journal.lines import save_failure, save_notes
@@ -71,7 +72,6 @@ _ASKED_TWICE = (
     "an event of this run is being asked for already, by other code or by the run itself; ask for one "
     "at a time"
 )
-_NONE: Mapping[str, TaskWrite] = MappingProxyType({})
 _STOP_REASON = "the run was left"
 """The reason that branches which are still running see when they stop after their step."""
 
@@ -150,16 +150,17 @@ class Execution:
         """The saver of the thread."""
         return self._thread.saver
 
-    def begin(self, stream: object, on: Continuation, answers: Mapping[str, TaskWrite] = _NONE) -> None:
+    def begin(self, stream: object, on: Continuation, resumed: Resumption | None = None) -> None:
         """Begin it.
 
         Args:
             stream: LangGraph's stream, sync or async.
             on: How it continues the thread.
-            answers: The answers to save before it runs, by the ids of their questions.
+            resumed: The answers with which it does so.
         """
-        self.stream, self._continuation, self._answers = stream, on, [*answers.values()]
-        self.active_run.desk.open(answers)
+        self.stream, self._continuation = stream, on
+        self._answers = [*resumed.answers.values()] if resumed else ()
+        self.active_run.desk.open(resumed.ids if resumed else ())
         self._has_begun = True
         self._feed.base = max(self._feed.base, on.begin.number)
 

@@ -240,6 +240,26 @@ def edited(session: Answered) -> None:
     session.use(lambda r: r.graph.update_state(*update), lambda r: r.graph.aupdate_state(*update))
 
 
+@pytest.mark.parametrize("kind", ["limit", "edited", "edited around a branch"])
+def test_a_run_that_has_begun_with_an_answer_takes_no_other(kind: str) -> None:
+    limits = ag.Limits(steps=1, on_limit="ask") if kind == "limit" else None
+    boss = ag.parallel("p", [ag.human("boss", "?")]) if "branch" in kind else ag.human("boss", "?")
+    first = says("a", "A.") if kind == "limit" else boss
+    session = Answered(ag.sequential("s", [first, says("b", "B.")]), Sync)
+    session.lines("run", "Go.", thread_id="t", limits=limits)
+    "edited" in kind and edited(session)
+
+    def both(runner: ag.Runner) -> list[str]:
+        (question,) = runner.pending("t")
+        run = runner.resume("t", {question.id: True}, limits=limits)
+        with pytest.raises(ag.UnknownInterruptError, match="has an answer by now"):
+            runner.answer("t", {question.id: False})
+        return [each.text for each in run]
+
+    assert "B." in session.use(both, both)
+    assert session.by_address() == {}
+
+
 def test_an_answer_to_the_only_question_survives_edits(session: Answered) -> None:
     session.tree = ag.sequential("s", [ag.human("boss", "Print it?"), says("printer", "Printed.")])
     paused(session)

@@ -47,16 +47,17 @@ class Desk:
         Args:
             answered: The questions whose answers it starts with.
         """
-        self.parked: dict[str, Sequence[Interrupt]] = {}
-        self.resumes: dict[str, Sequence[object]] = {}
-        self.notes: dict[str, Note] = {}
-        self._may_continue: dict[str, bool] = {}
-        self._deadlines: dict[str, float] = {}
-        self._wake: dict[str, Callable[[], None]] = {}
-        self._claimed: set[str] = set()
-        self._answered: set[str] = set()
-        self._gone = {*answered}
-        self._ended: Future[None] | None = None
+        with self._lock:
+            self.parked: dict[str, Sequence[Interrupt]] = {}
+            self.resumes: dict[str, Sequence[object]] = {}
+            self.notes: dict[str, Note] = {}
+            self._may_continue: dict[str, bool] = {}
+            self._deadlines: dict[str, float] = {}
+            self._wake: dict[str, Callable[[], None]] = {}
+            self._claimed: set[str] = set()
+            self._answered: set[str] = set()
+            self._gone = {*answered}
+            self._ended: Future[None] | None = None
 
     @property
     def is_closed(self) -> bool:
