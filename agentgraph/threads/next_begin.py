@@ -79,7 +79,7 @@ async def next_begin(saver: ThreadSaver, wanted: Advance) -> NewTurn | Resume | 
         if record is None or (older is None and not record.has_ended):
             return await _begun(saver, head, wanted)
         _check_input(saver, record, wanted)
-        _still_open(saver, older, record.answers or {}, wanted.answers)
+        _still_open(saver, older, _answered(record, older), wanted.answers)
         return None
     if record is not None:
         _check_input(saver, record, wanted)
@@ -164,6 +164,11 @@ def _has_all(record: TurnRecord, answers: Mapping[str, object]) -> bool:
     """Return whether a turn has ended with answers, as far as its record shows; no turn is read."""
     known = record.answers
     return known is not None and all(known.get(k) == data_digest(each) for k, each in answers.items())
+
+
+def _answered(record: TurnRecord, turn: TurnLine | None) -> Mapping[str, str]:
+    """Return digests of the answers of a turn that has ended, which its record may not show yet."""
+    return record.answers or (turn.answers if turn else {})
 
 
 def _check_input(saver: ThreadSaver, record: TurnRecord, wanted: Advance) -> None:

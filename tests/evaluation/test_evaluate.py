@@ -64,7 +64,7 @@ def test_a_second_call_reads_what_has_ended_and_runs_what_has_changed(
 ) -> None:
     writer = Writer()
     with ag.Runner(writer.tree, checkpointer=tmp_path / "t.db") as runner:
-        first = evaluated(runner, cases(), [approved, lambda result: len(writer.ran)], name="v1")
+        first = evaluated(runner, cases(), [approved, lambda result: len(result.text)], name="v1")
         assert statuses(first) == {
             "v1/bees/0": "done",
             "v1/ants/0": "paused",
@@ -82,7 +82,7 @@ def test_a_second_call_reads_what_has_ended_and_runs_what_has_changed(
         ran = sorted(writer.ran)
         assert ran == ["ants", "bees", "jam", "less"]  # an earlier turn that waits ends the case
     with ag.Runner(writer.tree, checkpointer=tmp_path / "t.db") as runner:
-        again = evaluated(runner, cases(), [approved, lambda result: len(writer.ran)], name="v1")
+        again = evaluated(runner, cases(), [approved, lambda result: len(result.text)], name="v1")
         assert (again, sorted(writer.ran)) == (first, ran)
         new = [
             Case("ants", "ants", answers={"boss": "yes"}, expected="yes"),

@@ -130,9 +130,14 @@ def test_a_turn_that_was_left_continues_and_finished_work_does_not_run_again(tur
     assert told(done) == ["writer: 1", "interrupted", "yes", "printer: 3"]
 
 
-def test_an_older_turn_has_its_own_result(turns: Turns) -> None:
+@pytest.mark.parametrize("method", ["advance", "resume"])  # only the first one saves the outcome
+def test_an_older_turn_has_its_own_result(method: str, turns: Turns) -> None:
     answers = paused(turns)
-    first = turns.advance(turn_id="one", answers=answers)
+    if method == "advance":
+        turns.advance(turn_id="one", answers=answers)
+    else:
+        turns.session.follow("resume", "t", answers, hear=lambda event: None)
+    first = turns.call("result", "t")
     second = turns.advance("More.", turn_id="two")
     assert second.status == "paused"
     assert turns.advance("Go.", turn_id="one", answers=answers) == first
