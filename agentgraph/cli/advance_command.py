@@ -2,13 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
+from typing import Any
 
 import click
 
-from agentgraph.cli.options import UserError, db_option, json_object, runner_of
+from agentgraph.cli.options import UserError, db_option, json_object, print_skipped, runner_of
 from agentgraph.cli.session import DONE, FAILED, PAUSED, STOPPED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import ThreadBusyError, ThreadError, TreeChangedError
@@ -17,6 +17,7 @@ from agentgraph.journal.answers import UNANSWERED
 from agentgraph.reports.result import Result
 from agentgraph.safe_repr import error_text
 from agentgraph.show.lines import one_line, without_controls
+from agentgraph.threads.live.event_loop import needs_event_loop, on_event_loop
 from agentgraph.threads.runner import Runner
 
 _CODES = {"done": DONE, "paused": PAUSED, "failed": FAILED, "stopped": STOPPED}
@@ -74,9 +75,7 @@ def advance(
             codes = [_printed(*each, as_json=as_json) for each in _all(runner)]
             sys.exit(FAILED if FAILED in codes else DONE)
         given = UNANSWERED if answers is None else answers
-        came = _came(
-            partial(runner.advance, thread, message, turn_id=turn_id, values=values, answers=given)
-        )
+        came = _came(runner, thread, message, turn_id=turn_id, values=values, answers=given)
         sys.exit(_printed(thread, came, as_json=as_json))
 
 
@@ -86,16 +85,17 @@ def _all(runner: Runner) -> Iterator[tuple[str, Result | Exception]]:
     for each in [*died, *runner.threads("paused", due=True)]:
         with suppress(ThreadBusyError):  # another process runs it now
             try:
-                yield each.thread_id, _came(partial(runner.advance, each.thread_id, wait=False))
+                yield each.thread_id, _came(runner, each.thread_id, wait=False)
             except TreeChangedError:
-                note = f"Skipped: thread {each.thread_id} was run by another tree."
-                click.echo(without_controls(note), err=True)
+                print_skipped(f"thread {each.thread_id} was run by another tree.")
 
 
-def _came(advance: Callable[[], Result]) -> Result | Exception:
-    """Return the result of a turn, or the exception of its agent."""
+def _came(runner: Runner, thread: str, *arguments: Any, **options: Any) -> Result | Exception:
+    """Bring a turn as far as it can go, and return its result, or the exception of its agent."""
     try:
-        return advance()
+        if needs_event_loop(runner.engine):
+            return on_event_loop(runner.aadvance(thread, *arguments, **options))
+        return runner.advance(thread, *arguments, **options)
     except ThreadError:
         raise
     except Exception as error:

@@ -5,20 +5,30 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentgraph.cli.options import UserError, db_option, runner_of, verbose_option
+from agentgraph.agents.functions import is_async
+from agentgraph.cli.options import (
+    UserError,
+    db_option,
+    number_option,
+    print_skipped,
+    runner_of,
+    verbose_option,
+)
 from agentgraph.cli.session import DONE, FAILED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import TreeChangedError
 from agentgraph.safe_repr import reason
 from agentgraph.show.lines import without_controls
+from agentgraph.threads.live.event_loop import needs_event_loop, on_event_loop
 from agentgraph.threads.runner import Runner
 
 if TYPE_CHECKING:  # the other commands need none of these
-    from agentgraph.testing import Case
+    from agentgraph.testing import Case, Report
     from agentgraph.testing.evaluation.checks import Check
 
 
@@ -46,11 +56,13 @@ def _all(runner: Runner) -> "Iterator[Case]":
     from agentgraph.testing import case_from
 
     for each in runner.threads():
+        if each.error is not None:
+            print_skipped(each.error)
+            continue
         try:
             yield case_from(runner, each.thread_id)
         except TreeChangedError:
-            note = f"Skipped: thread {each.thread_id} was run by another tree."
-            click.echo(without_controls(note), err=True)
+            print_skipped(f"thread {each.thread_id} was run by another tree.")
 
 
 def _with_unique_ids(several: "Iterable[Case]") -> "Iterator[Case]":
@@ -80,22 +92,8 @@ def _with_unique_ids(several: "Iterable[Case]") -> "Iterator[Case]":
     help="Functions of a result, or lists or dicts of them: names with commas, in a module next to "
     "TARGET or one that can be imported.",
 )
-@click.option(
-    "--repeats",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of runs of each case.",
-)
-@click.option(
-    "--max-concurrency",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=4,
-    show_default=True,
-    help="Maximum number of cases that run at a time.",
-)
+@number_option("--repeats", 1, "Number of runs of each case.")
+@number_option("--max-concurrency", 4, "Maximum number of cases that run at a time.")
 @click.option(
     "--cassettes", metavar="FOLDER", help="The folder of recorded answers of models and tools."
 )
@@ -125,14 +123,13 @@ def evaluate(
     reads what has ended. Exit codes: 0 all passed, 1 some failed, 2 wrong use.
     """
     from agentgraph.testing import Report
-    from agentgraph.testing import evaluate as evaluated
     from agentgraph.testing.evaluation.cases import read_cases
 
     before = None if compare is None else Report.load(compare)
     with target.load() as loaded:
-        named, several = [*_checks(checks)], read_cases(file)
+        named, several = [*_checks(checks, target.path)], read_cases(file)
         with loaded.open(db, creates=True) as runner:
-            report = evaluated(
+            report = _evaluated(
                 runner,
                 several,
                 named,
@@ -151,12 +148,35 @@ def evaluate(
     sys.exit(FAILED if report.failed else DONE)
 
 
-def _checks(names: Iterable[str]) -> "Iterator[Check]":
+def _evaluated(runner: Runner, cases: "list[Case]", checks: "list[Check]", **options: Any) -> "Report":
+    """Return the report, of async calls if the tree or a check needs them.
+
+    Raises:
+        UserError: An agent or a check raised `SystemExit`, whose code would say that all passed.
+    """
+    from agentgraph.testing import aevaluate, evaluate
+    from agentgraph.testing.evaluation.checks import named_checks
+
+    is_any_async = any(is_async(each.fn) for each in named_checks(checks))
+    try:
+        if is_any_async or needs_event_loop(runner.engine):
+            return on_event_loop(aevaluate(runner, cases, checks, **options))
+        return evaluate(runner, cases, checks, **options)
+    except SystemExit as error:
+        raise UserError(f"an agent or a check raised {error!r}; raise another exception") from error
+
+
+def _checks(names: Iterable[str], path: Path) -> "Iterator[Check]":
     """Yield the checks that options name.
+
+    Args:
+        names: The options.
+        path: The file or folder of the tree.
 
     Raises:
         UserError: There is no such check.
     """
+    sys.path.append(str((path if path.is_dir() else path.parent).resolve()))
     for each in names:
         module_name, _, variables = each.partition(":")
         if not module_name or not variables:
@@ -165,9 +185,10 @@ def _checks(names: Iterable[str]) -> "Iterator[Check]":
             )
         try:
             module = import_module(module_name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            why = reason(error) if isinstance(error, Exception) else repr(error)
             raise UserError(
-                f"--checks {each}: {module_name} cannot be imported ({reason(error)}); name a module "
+                f"--checks {each}: {module_name} cannot be imported ({why}); name a module "
                 "next to TARGET, without .py"
             ) from error
         for variable in variables.split(","):

@@ -47,6 +47,11 @@ class UserError(click.ClickException):
         return without_controls(self.message)
 
 
+def print_skipped(why: str) -> None:
+    """Print on standard error why a thread is left out."""
+    click.echo(without_controls(f"Skipped: {why}"), err=True)
+
+
 def options(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Combine several options, in order, in one decorator."""
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
@@ -61,6 +66,12 @@ db_option = click.option(
     help="The SQLite file of the threads, by default agentgraph.db, or postgresql://USER@HOST/NAME, "
     "with the password in PGPASSWORD or ~/.pgpass. A Runner with a checkpointer needs none.",
 )
+
+
+def number_option(name: str, default: int, help: str, least: int = 1) -> Callable[[F], F]:
+    """Return an option that is a number, with its default in its help."""
+    number = click.IntRange(min=least)
+    return click.option(name, metavar="N", type=number, default=default, show_default=True, help=help)
 
 
 json_option = click.option(

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.loaded import place_of
-from agentgraph.cli.options import db_option, json_object, runner_of, thread_argument
+from agentgraph.cli.options import db_option, json_object, number_option, runner_of, thread_argument
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
@@ -43,13 +43,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON,
     type=json_object,
     help='Only threads whose runs have this metadata, such as \'{"user": "ann"}\'.',
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=50,
-    show_default=True,
-    help="Maximum number of threads listed.",
-)
+@number_option("--limit", 50, "Maximum number of threads listed.")
 @click.option("--before", metavar="THREAD", help="List the threads after this one: the next page.")
 @click.option("--due", is_flag=True, help="Only threads with a question whose deadline has passed.")
 @db_option
@@ -213,20 +207,13 @@ def visits(target: Target, thread: str, db: str | None, as_json: bool) -> None:
 @takes_target
 @thread_argument
 @click.option("--line", metavar="HEAD", help="An older history line of the thread, as listed by show.")
-@click.option(
-    "--last",
-    type=click.IntRange(min=0),
-    default=200,
-    show_default=True,
-    help="Number of last steps of the root to read; 0 for all.",
-)
-@click.option(
+@number_option("--last", 200, "Number of last steps of the root to read; 0 for all.", least=0)
+@number_option(
     "--rows",
-    type=click.IntRange(min=0),
-    default=12,
-    show_default=True,
-    help="Number of activations shown inside another one: the last ones, and those that are not done; "
+    12,
+    "Number of activations shown inside another one: the last ones, and those that are not done; "
     "0 for all.",
+    least=0,
 )
 @db_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per bar.")

@@ -196,6 +196,8 @@ def test_a_runner_keeps_its_options_and_its_threads(command: Commands) -> None:
 def test_functions_open_what_a_command_closes(command: Commands) -> None:
     (command.folder / "app.py").write_text(APP)
     assert command("run", "app.py:opened", "Hi.").lines == ["slow: Done.", "closed True"]
+    advanced = command("advance", "app.py:opened", "a", "--turn-id", "one", "--message", "Hi.")
+    assert (advanced.code, advanced.lines) == (0, ["a  done  Done.", "closed True"])
     failed = command("run", "app.py:limited", "Hi.")
     assert (failed.code, failed.lines[-1]) == (1, "closed")
     assert "Limits.steps" in failed.err

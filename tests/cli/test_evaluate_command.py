@@ -62,6 +62,52 @@ def test_threads_become_cases_and_two_versions_are_compared(command: Commands) -
     ]
 
 
+SLOW = """
+import agentgraph as ag
+
+
+async def slow(ctx):
+    return "Done."
+
+tree = ag.function_agent("slow", slow, timeout=60)
+"""
+JUDGES = """
+async def judged(result):
+    return len(result.text) / 8
+
+def leaves(result):
+    raise SystemExit(0)
+"""
+
+
+def test_trees_and_checks_that_are_async_are_evaluated_and_checks_are_next_to_a_skill_file(
+    command: Commands,
+) -> None:
+    skills = command.folder / "skills"
+    skills.mkdir()
+    for name, text in (
+        ("slow.py", SLOW),
+        ("judges.py", JUDGES),
+        ("boss.yaml", "{kind: human, name: boss, prompt: Fine}"),
+    ):
+        (skills / name).write_text(text)
+
+    def ran_by(target: str) -> tuple[str, ...]:
+        return ("evaluate", f"skills/{target}", "cases.jsonl", "--name", target)
+
+    case = {"id": "a", "input": "Go.", "answers": {"boss": "Done"}}
+    (command.folder / "cases.jsonl").write_text(json.dumps(case))
+    for target, score in (("slow.py:tree", 0.625), ("boss.yaml", 0.5)):
+        ran = command(*ran_by(target), "--checks", "judges:judged", "--json")
+        assert (ran.code, ran.err) == (0, "")
+        assert json.loads(ran.out)["trials"][0]["verdicts"] == [
+            {"name": "judged", "value": score, "reason": ""}
+        ]
+    left = command(*ran_by("boss.yaml"), "--checks", "judges:leaves")
+    assert left.err == ("Error: an agent or a check raised SystemExit(0); raise another exception\n")
+    assert left.code == REFUSED
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -74,6 +120,11 @@ def test_threads_become_cases_and_two_versions_are_compared(command: Commands) -
             ["--checks", "no_rules:kind"],
             "--checks no_rules:kind: no_rules cannot be imported (No module named 'no_rules'); name a "
             "module next to TARGET, without .py",
+        ),
+        (
+            ["--checks", "leaving:kind"],
+            "--checks leaving:kind: leaving cannot be imported (SystemExit(0)); name a module next to "
+            "TARGET, without .py",
         ),
         (
             ["--compare", "v0.json"],
@@ -91,6 +142,7 @@ def test_what_cannot_be_evaluated_is_one_line(
     arguments: list[str], text: str, command: Commands
 ) -> None:
     (command.folder / "rules.py").write_text(CHECKS)
+    (command.folder / "leaving.py").write_text("raise SystemExit(0)")
     refused = command(*EVALUATE[:3], "--name", "v1", *arguments)
     assert (refused.code, refused.err) == (REFUSED, f"Error: {text}\n")
     assert not (command.folder / "agentgraph.db").exists()

@@ -101,6 +101,9 @@ def test_a_thread_that_cannot_be_read_is_listed_with_what_to_do(command: Command
     assert listed.lines[0].startswith("two  unreadable  thread 'two': its saver FileSaver, the file ")
     assert "delete the thread" in listed.lines[0]
     assert listed.lines[1].startswith("one  paused  2")
+    written = command("cases", "agents.py:asking")
+    assert (written.code, [json.loads(each)["id"] for each in written.lines]) == (0, ["one"])
+    assert written.err.startswith("Skipped: thread 'two': its saver FileSaver, the file ")
     [found] = command("threads", "agents.py:asking", "--status", "unreadable", "--json").lines
     known = {"thread_id", "status", "updated", "error", "began", "stop_reason", "deadline"}
     assert json.loads(found).keys() == known

@@ -23,9 +23,14 @@ _loops: list[asyncio.AbstractEventLoop] = []
 def on_event_loop(coroutine: Coroutine[object, object, T]) -> T:
     """Return the result of a coroutine, run on the loop; all coroutines share that loop.
 
-    So resources of one coroutine, such as the session of an MCP server, serve the others.
+    So resources of one coroutine, such as the session of an MCP server, serve the others. If the caller
+    is interrupted, the coroutine is cancelled.
     """
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+    running = asyncio.run_coroutine_threadsafe(coroutine, _loop())
+    try:
+        return running.result()
+    finally:
+        running.cancel()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
