@@ -104,6 +104,23 @@ def test_a_second_call_reads_what_has_ended_and_runs_what_has_changed(
         assert writer.ran.count("jam") == 2
 
 
+def test_a_changed_case_that_another_call_has_run_does_not_run_again(evaluated: Evaluated) -> None:
+    ran: list[str] = []
+
+    def work(ctx: ag.Context) -> str:
+        ran.append(ctx.messages[-1].text)
+        if ran[-1] == "first":
+            evaluated(runner, [Case("b", "new")], (), name="e")
+        return ran[-1]
+
+    runner = ag.Runner(ag.function_agent("worker", work))
+    evaluated(runner, [Case("b", "old")], (), name="e")
+    several = [Case("a", "first"), Case("b", "new")]
+    report = evaluated(runner, several, (), name="e", max_concurrency=1)
+    assert [each.status for each in report.trials] == ["done", "done"]
+    assert ran == ["old", "first", "new"]
+
+
 def test_each_repeat_has_a_thread_and_at_most_so_many_run_at_a_time(evaluated: Evaluated) -> None:
     running, most = set[str](), list[int]()
     meets, lock = threading.Barrier(3), threading.Lock()

@@ -18,12 +18,19 @@ caller wants failed ones to continue.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
 from agentgraph.agents.limits import Limits
-from agentgraph.errors import SaverError, ThreadError, TreeChangedError, TurnFailedError
+from agentgraph.errors import (
+    SaverError,
+    ThreadBusyError,
+    ThreadError,
+    TreeChangedError,
+    TurnFailedError,
+)
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.sync_async import Call
 from agentgraph.journal.locks import holding
@@ -133,7 +140,7 @@ class Evaluation:
     async def _result(self, planned: Planned) -> Result:
         thread_id, is_begun = planned.thread_id, planned.found == "begun"
         if planned.found == "changed":
-            await self._read(_deleted, thread_id)
+            await self._read(_deleted, thread_id, planned.turn_ids)
         if is_begun and not self._retries and (failed := await self._failed(thread_id)):
             return failed
         for turn_id, turn in zip(planned.turn_ids, planned.case.turns, strict=True):
@@ -178,7 +185,7 @@ class Evaluation:
                 "evaluation; pass another name=",
                 saver.thread_id,
             )
-        if not all(each in turn_ids for each in records):
+        if _are_others(records, turn_ids):
             return "changed"
         position = saved.position if saved else None
         if position is not None and position["tree"] != saver.tree.fingerprint:
@@ -203,10 +210,23 @@ class Evaluation:
         return Call(self.engine.read, self.engine.aread, (reads, thread_id, *arguments))
 
 
-async def _deleted(saver: ThreadSaver) -> None:
-    """Delete a thread, once no run is active on it."""
-    await until_free(saver)
-    await holding(saver.saver, [saver.checked_id], saver.delete())
+async def _deleted(saver: ThreadSaver, turn_ids: Sequence[str]) -> None:
+    """Delete a thread, once no run is active on it, unless another call has begun the case on it."""
+    while True:
+        await until_free(saver)
+        with suppress(ThreadBusyError):  # another call was first
+            await holding(saver.saver, [saver.checked_id], _deleted_of(saver, turn_ids))
+            return
+
+
+async def _deleted_of(saver: ThreadSaver, turn_ids: Sequence[str]) -> None:
+    if _are_others([each.turn_id for each in await turn_records(saver)], turn_ids):
+        await saver.delete()
+
+
+def _are_others(turns: Sequence[str], turn_ids: Sequence[str]) -> bool:
+    """Return whether the turns of a thread are of another version of a case."""
+    return not all(each in turn_ids for each in turns)
 
 
 _advance = partial(advance, wait=True)
