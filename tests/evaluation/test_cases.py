@@ -53,6 +53,14 @@ def test_a_file_has_a_case_on_each_line(tmp_path: Path) -> None:
     assert [each.id for each in read_cases(["Go.", expected[0]])] == ["1", "bees"]
 
 
+def test_a_text_in_a_file_may_have_ends_of_lines_that_are_not_those_of_files(tmp_path: Path) -> None:
+    text = "One\u2028two\x85three\x0c."
+    (tmp_path / "c.jsonl").write_text(
+        f'{{"id": "a", "input": "{text}"}}\n\r\n{{"id": "b", "input": "Go."}}'.replace("\x0c", "\\f")
+    )
+    assert [each.input for each in read_cases(tmp_path / "c.jsonl")] == [text, "Go."]
+
+
 def test_each_question_takes_the_next_answer_of_its_activation() -> None:
     def form(ctx: ag.Context) -> Iterator[Any]:
         yield f"{ctx.answer}"

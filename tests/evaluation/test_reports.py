@@ -95,6 +95,18 @@ def test_a_check_named_as_a_column_has_its_own() -> None:
     report = Report("v1", (trial("bees", Verdict("tokens", True), tokens=3),))
     assert (report.rows[0]["tokens"], report.rows[0]["tokens (check)"]) == ("3", "✓")
     assert report.compare(report).changes == []
+    case, what = (
+        Report(name, (trial("bees", Verdict("passed", passed)),))
+        for name, passed in (("case", True), ("what", False))
+    )
+    assert repr(case.compare(what)).splitlines() == [
+        "case  what            left           right",
+        "all   passed          1 of 1 passed  0 of 1 passed",
+        "all   passed (check)  ✓              ✗",
+        "all   tokens          0              0",
+        "all   seconds         0.00 s         0.00 s",
+        "bees  passed          ✓              ✗",
+    ]
 
 
 def test_a_report_is_read_from_its_file(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def _case(given: object, number: int) -> Case:
 
 def _lines(path: Path) -> list[Case]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").split("\n")  # texts may have the other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise AgentGraphError(
             f"the cases {path} cannot be read ({file_fault(error)}); name a file of JSON lines"

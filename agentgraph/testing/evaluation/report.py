@@ -23,8 +23,8 @@ from agentgraph.testing.evaluation.trials import (
 )
 
 _VERSION = "agentgraph_report"
-_COLUMNS = ("case", "status", "tokens", "cost", "seconds", "failure")
-"""The columns of a report that are not those of checks."""
+_COLUMNS = ("case", "status", "passed", "tokens", "cost", "seconds", "failure")
+"""The columns of a report, and of a comparison, that are not those of checks."""
 _NONE = "-"
 """A cell of a report without the case or the check."""
 
@@ -208,7 +208,8 @@ class Comparison:
     def rows(self) -> list[dict[str, str]]:
         """The table: the totals of both reports, then a row for each change."""
         names = self.left.name, self.right.name
-        left, right = ("left", "right") if names[0] == names[1] else names
+        is_clear = len({*names, "case", "what"}) == len(names) + 2
+        left, right = names if is_clear else ("left", "right")
         totals = [{"passed": each.summary, **each.rows[-1]} for each in (self.left, self.right)]
         hidden = ("case", "status", "failure")
         measures = dict.fromkeys(name for each in totals for name in each if name not in hidden)
