@@ -4,7 +4,6 @@ All activations of an agent at one place are one frame: its iterations, items, c
 frame contains those of the agents inside. It is made of the bars of the timeline, and of counted costs.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +20,12 @@ from agentgraph.reports.bars import Bar
 from agentgraph.reports.thread import thread
 from agentgraph.reports.timeline import timeline
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import parse_address
+from agentgraph.tree.addresses import parse_address, without_counters
 from agentgraph.tree.places import Tree
 
 Measure = Literal["seconds", "tokens", "cost", "waiting"]
 """A measure of a flame: time of work, tokens, money, or time of waiting for people."""
 _MEASURES: tuple[Measure, ...] = get_args(Measure)
-_COUNTERS = re.compile(r"\[[^]]*\]|\([^)]*\)|\{[^}]*\}")
 _BAR, _LABEL, _AMOUNT = 26, 28, 11
 """Widths in characters of the columns of the text."""
 
@@ -145,7 +143,7 @@ def frames_of(bars: Sequence[Bar], tree: Tree, spent: Spent) -> list[Frame]:
     for bar in bars:
         if bar.kind != "agent":
             continue
-        path = _COUNTERS.sub("", bar.address)
+        path = without_counters(bar.address)
         before = frames.get(path) or Frame(path=path, agent_name=bar.agent_name, depth=path.count("/"))
         own = inside[bar.id]
         parts = [each for each in own if each.kind != "agent"]
