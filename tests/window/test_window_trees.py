@@ -63,3 +63,23 @@ def test_each_tree_of_a_folder_shows_its_own_threads(
     page.click(page.thread_row("talk") + " .thread-open")
     page.wait_for(lambda: "chat" in page.boxes)
     assert page.search == "?tree=chat.py%3Achat&thread=talk"
+
+
+def test_a_page_follows_its_tree_to_another_name(
+    folder_server: FolderServer, tab: Callable[..., WindowPage]
+) -> None:
+    folder_server.run("Hi.", "talk")
+    page = tab(folder_server, "talk")
+    other = page.driver.current_window_handle
+    page = tab(folder_server, "talk")
+    page.wait_for(lambda: page.search == "?tree=chat.py%3Achat&thread=talk")
+    file = folder_server.folder / "agents" / "chat.py"
+    file.write_text(several_trees.CHAT.replace("chat =", "bot ="))
+    page.click(".right .tab[data-tab=actions]")
+    page.wait_for(lambda: "The file of the tree has changed" in page.text(".right .banner"))
+    page.click(".right .banner button")
+    page.wait_for(lambda: page.search == "?tree=chat.py%3Abot&thread=talk")
+    page.find(".right .message").send_keys("Hi.\n")
+    page.wait_for(lambda: "2 turns" in page.text(".head-facts"))
+    page.driver.switch_to.window(other)
+    page.wait_for(lambda: "tree='chat.py:chat' is not one of the trees" in page.text(".alert.lost"))

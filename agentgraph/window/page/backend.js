@@ -38,7 +38,6 @@ export function errorOf({error: kind, detail, questions}) {
 export function serverBackend(token, tree = "") {
   const ofTree = () => new URLSearchParams(tree ? {tree} : {});
 
-
   /** @type {Backend["call"]} */
   async function call(name, args = {}) {
     const headers = {"Content-Type": "application/json", "X-Token": token};
@@ -52,6 +51,7 @@ export function serverBackend(token, tree = "") {
     }
     const data = await reply.json().catch(() => ({}));
     if (reply.ok && name === "about") tree ||= data.name;
+    if (reply.ok && name === "reload") tree = data.about.name; // another one if the tree is gone
     if (reply.ok) return data;
     throw Object.assign(errorOf({detail: reply.statusText, ...data}), {status: reply.status});
   }
@@ -90,6 +90,7 @@ export function serverBackend(token, tree = "") {
       const answer = await call("about").catch((error) => error);
       if (isOver) return;
       if (answer.status === 403) receive("lost", {text: OTHER_TOKEN, isForGood: true});
+      else if (answer.status) receive("lost", {text: answer.message, isForGood: false});
       timer = setTimeout(connect, wait);
       wait = Math.min(wait * 2, LAST_RETRY);
     }
