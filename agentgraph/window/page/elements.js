@@ -217,22 +217,34 @@ export function atNextFrame(call) {
 
 const REST = 6; // pause between calls, as a multiple of a call's duration
 
-/** Return a function that requests one call soon; an expensive call is made less often.
+/** Return a function that requests one call soon, one at a time; an expensive call is made less often.
  *
  * @param {() => unknown} call
  */
 export function paced(call) {
-  let timer = 0;
+  let timer = 0; // until the call has ended
   let next = 0;
-  return () => {
-    timer ||= setTimeout(() => {
-      timer = 0;
-      const began = performance.now();
-      call();
+  let isDue = false;
+
+  function request() {
+    isDue = true;
+    timer ||= setTimeout(run, Math.max(0, next - performance.now()));
+  }
+
+  async function run() {
+    isDue = false;
+    const began = performance.now();
+    try {
+      await call();
+    } finally {
       const ended = performance.now();
       next = ended + (ended - began) * REST;
-    }, Math.max(0, next - performance.now()));
-  };
+      timer = 0;
+      if (isDue) request();
+    }
+  }
+
+  return request;
 }
 
 /** The settings of this browser; without storage they last only as long as the page. */

@@ -67,21 +67,24 @@ export function makeFlame(store, backend) {
 
   const readSoon = paced(read);
 
+  /** Return the arguments of the calls that the view needs; none for a thread that cannot be read. */
+  function wanted() {
+    const {threadId, thread, turn} = state;
+    if (!threadId || !thread || thread.status === "new" || thread.changed !== null) return [];
+    const isEarlier = turn !== null && turn >= 0 && turn < (thread.turns.at(-1)?.number ?? 0);
+    const others = compared.value ? [{thread_id: compared.value}] : [];
+    return [{thread_id: threadId, ...(isEarlier ? {turn} : {})}, ...others];
+  }
+
   async function read() {
-    const {threadId, turn} = state;
     if (state.view !== "agents") return;
-    if (!threadId || state.thread?.status === "new") {
-      show([]);
-      return;
-    }
-    const wanted = turn !== null && turn >= 0 ? {turn} : {};
-    const calls = [backend.call("flame", {thread_id: threadId, ...wanted})];
-    if (compared.value) calls.push(backend.call("flame", {thread_id: compared.value}));
+    const now = wanted();
+    const isStill = () => JSON.stringify(wanted()) === JSON.stringify(now);
     try {
-      const found = await Promise.all(calls);
-      if (threadId === state.threadId) show(found);
+      const found = await Promise.all(now.map((each) => backend.call("flame", each)));
+      if (isStill()) show(found);
     } catch (error) {
-      store.set({error: /** @type {any} */ (error)});
+      if (isStill()) store.set({error});
     }
   }
 
@@ -94,7 +97,8 @@ export function makeFlame(store, backend) {
   function draw() {
     const [own, other] = flames;
     const by = /** @type {Measure} */ (measure.value);
-    note.textContent = own ? `Turn ${own.turn + 1}` : "Nothing has run yet.";
+    const nothing = state.thread?.changed ? "The tree has changed" : "Nothing has run yet.";
+    note.textContent = own ? `Turn ${own.turn + 1}` : nothing;
     list.replaceChildren(...flameRows(own?.frames ?? [], by, other?.frames).map(rowNode));
   }
 
@@ -116,7 +120,8 @@ export function makeFlame(store, backend) {
     update(_, changed) {
       if (changed.has("threads") || changed.has("threadId")) putThreads();
       if (changed.has("threadId")) show([]);
-      if (["view", "threadId", "thread", "bars", "turn"].some((key) => changed.has(key))) readSoon();
+      if (["view", "threadId", "turn"].some((key) => changed.has(key))) read();
+      else if (changed.has("thread") || changed.has("bars")) readSoon();
     },
   };
 }

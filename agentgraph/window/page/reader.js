@@ -26,15 +26,15 @@ export function makeReader(store, backend) {
     return {thread_id: threadId, ...(line ? {line} : {})};
   }
 
-  /** @param {() => Part} partOf */
+  /** @param {() => Part | null} partOf returns null if nothing is to be read any more */
   async function read(partOf) {
     const wanted = place();
-    if (!wanted) return;
+    const part = partOf();
+    if (!wanted || !part) return;
     const began = performance.now();
     const key = JSON.stringify(wanted);
     const isStill = () => JSON.stringify(place()) === key;
     try {
-      const part = partOf();
       const answer = await backend.call("conversation", {...wanted, ...part});
       const isEarlier = part.before !== undefined;
       if (isStill()) store.set({talk: joinedTalk(state.talk, answer, {isEarlier})});
@@ -45,7 +45,7 @@ export function makeReader(store, backend) {
     next = ended + (ended - began) * PAUSE;
   }
 
-  /** @param {() => Part} partOf */
+  /** @param {() => Part | null} partOf */
   function readNext(partOf) {
     reads = reads.then(() => read(partOf));
     return reads;
@@ -59,7 +59,7 @@ export function makeReader(store, backend) {
   return {
     /** Read the part before the known one; `isAll` reads all before it. */
     earlier: (isAll = false) => readNext(
-      () => ({before: state.talk?.begin ?? "", steps: isAll ? null : STEPS}),
+      () => state.talk && {before: state.talk.begin, steps: isAll ? null : STEPS},
     ),
     /**
      * @param {State} _

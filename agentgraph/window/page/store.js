@@ -29,10 +29,9 @@ export function makeStore(backend) {
   /** @type {State} */
   const state = {
     about: null, threads: null, search: "", status: "", others: false,
-    threadId: null, line: null, stopping: null, thread: null, bars: new Map(), isWhole: true,
-    texts: new Map(), streamed: new Map(), saying: new Map(), selected: null,
+    threadId: null, line: null, stopping: null, thread: null, ...nothing(), selected: null,
     target: null, turn: null, picks: new Map(), wantsAgain: false, isConnected: true, lostText: "",
-    context: null, error: null, view: "work", talk: null,
+    context: null, error: null, view: "work",
   };
   /** @type {Pick<Panel, "update">[]} */
   const panels = [];
@@ -78,8 +77,7 @@ export function makeStore(backend) {
   function receiveThread(thread) {
     const isOther = thread.status !== state.thread?.status;
     const stopping = thread.status === "running" ? state.stopping : null;
-    const empty = thread.status === "new" ? {bars: new Map(), isWhole: true} : {};
-    set({thread, stopping, ...empty});
+    set({...(thread.status === "new" ? nothing() : {}), thread, stopping}); // it may have been deleted
     if (isOther) refreshThreads();
   }
 
@@ -181,9 +179,8 @@ export function makeStore(backend) {
     hasOpened = true;
     leave();
     set({
-      threadId, line, turn: null, picks: new Map(), error: null, thread: null, stopping: null,
-      bars: new Map(), texts: new Map(), streamed: new Map(), saying: new Map(), selected: null,
-      isWhole: true, talk: null,
+      ...nothing(), threadId, line, turn: null, picks: new Map(), error: null, thread: null,
+      stopping: null, selected: null,
     });
     leave = () => {};
     if (!threadId) return;
@@ -278,6 +275,13 @@ export function makeStore(backend) {
       clearTimeout(asking);
       document.removeEventListener("visibilitychange", refreshThreads);
     },
+  };
+}
+
+/** Return what is known of a thread of which nothing has been read. */
+function nothing() {
+  return {
+    bars: new Map(), texts: new Map(), streamed: new Map(), saying: new Map(), isWhole: true, talk: null,
   };
 }
 
