@@ -91,6 +91,22 @@ def test_a_message_is_edited_regenerated_and_branched(server: WindowServer, tab:
     assert page.script("return window.hacked ?? null") is None
 
 
+def test_an_edit_stays_while_another_page_runs_a_turn(server: WindowServer, tab: Open) -> None:
+    server.run("count 1", "kept")
+    page = tab(server, "kept")
+    shows(page, "talk")
+    press(page, "Edit", ".sent")
+    types(page, ".talk .edit textarea", "count 2")
+    server.call("start", text="write bees", thread_id="kept")
+    page.wait_for(lambda: "write bees" in lines(page))
+    page.wait_for(lambda: {*page.texts(".talk-flow .act")} <= {"Details"})
+    assert page.find(".talk .edit textarea").get_property("value") == "count 2"
+    server.gate("kept", "1")
+    page.waits_for_status("done")
+    page.click(".talk .edit .primary")
+    page.wait_for(lambda: lines(page)[1:] == ["count 2", "chose counting", ".", "ended the loop"])
+
+
 def test_a_question_is_answered_in_place(server: WindowServer, tab: Open) -> None:
     server.run("print", "answered", until="paused")
     page = tab(server, "answered")

@@ -41,6 +41,8 @@ const NOTES = {
 export function makeTalkItems(store, backend, say) {
   const {state} = store;
   const runs = makeRuns(store, backend, say);
+  /** @type {Map<string, unknown>} */
+  const edited = new Map(); // the data of the messages whose form is open, by key: it stays until then
   /** @type {Map<string, AgentKind>} */
   let kinds = new Map(); // by the addresses of agents without counters
 
@@ -59,7 +61,8 @@ export function makeTalkItems(store, backend, say) {
   function entryOf(item) {
     if (item.kind === "turn") return [item.key, item.time, () => turnView(item.turn, item.time)];
     if (item.kind === "sent") {
-      return [item.key, [item.message.text, item.isEdited, canRun()], () => sentView(item)];
+      const data = edited.get(item.key) ?? [item.message.text, item.isEdited, canRun()];
+      return [item.key, data, () => sentView(item, data)];
     }
     const {event, calls, isFirst, isLast} = item;
     const results = calls.map((each) => each.result?.id ?? null);
@@ -89,15 +92,21 @@ export function makeTalkItems(store, backend, say) {
 
   // messages of the user
 
-  /** @param {TalkItem & {kind: "sent"}} item */
-  function sentView(item) {
+  /**
+   * @param {TalkItem & {kind: "sent"}} item
+   * @param {unknown} data the data of its entry
+   */
+  function sentView(item, data) {
+    edited.delete(item.key);
     const {message, isInput, isEdited, turn} = item;
     const others = message.extra?.content;
     const body = el("div", {class: "bubble"}, longText(message.text, {most: LONG_MESSAGE}),
       others ? dataView(others) : null);
     const place = el("div", {}, body);
     const edit = () => {
+      edited.set(item.key, data); // a run that another window starts leaves the form
       const form = editForm(item, () => {
+        edited.delete(item.key);
         place.replaceChildren(body);
         acts[0]?.focus();
       });
