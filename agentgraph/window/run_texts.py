@@ -24,13 +24,14 @@ class RunTexts:
     def __init__(self, run: ActiveRun) -> None:
         self.run = run
         self._guard, self._listeners = Lock(), list[Listener]()
-        self._texts: dict[tuple[str, str], str] = {}
+        # The last message of each address: an attempt that failed leaves one that is never complete.
+        self._texts: dict[str, tuple[str, str]] = {}
         run.feed.subscribers.append(self._put)
 
     def listen(self, listener: Listener) -> None:
         """Send the texts so far to a listener, and then each chunk."""
         with self._guard:
-            for (address, message), text in self._texts.items():
+            for address, (message, text) in self._texts.items():
                 listener(address, message, text, True)
             self._listeners.append(listener)
 
@@ -40,12 +41,14 @@ class RunTexts:
             self._listeners.remove(listener)
 
     def _put(self, event: AgentEvent) -> None:
-        key, text = (event.address, event.id or ""), event.text
+        address, message, text = event.address, event.id or "", event.text
         with self._guard:
+            known, before = self._texts.get(address, (None, ""))
+            is_new = known != message
             if not event.partial:
-                self._texts.pop(key, None)
+                if not is_new or event.error is not None:
+                    self._texts.pop(address, None)
             elif text:
-                before = self._texts.get(key)
-                self._texts[key] = ((before or "") + text)[-MOST_TEXT:]
+                self._texts[address] = message, (text if is_new else before + text)[-MOST_TEXT:]
                 for each in self._listeners:
-                    each(*key, text, before is None)
+                    each(address, message, text, is_new)

@@ -198,10 +198,7 @@ class _TextBuffer:
         with self._guard:
             before, was_whole = ("", is_whole) if is_whole else self._chunks.get(key, ("", False))
             self._chunks[key] = (before + text)[-MOST_TEXT:], was_whole
-            while (
-                len(self._chunks) > 1
-                and sum(len(each) for each, _ in self._chunks.values()) > MOST_TEXT
-            ):
+            while len(self._chunks) > 1 and self._size() > MOST_TEXT:
                 self._chunks.pop(next(iter(self._chunks)))
         with suppress(RuntimeError):  # the loop is closed, so no client waits
             self._loop.call_soon_threadsafe(self._arrived.set)

@@ -4,10 +4,14 @@ from typing import Any
 
 import pytest
 from helpers import asks
+from langchain_core.messages import AIMessage, AIMessageChunk
 
 import agentgraph as ag
+from agentgraph.events.events import Output
 from agentgraph.testing import ScriptedChatModel
+from agentgraph.threads.live.active_run import ActiveRun
 from agentgraph.window.calls import Window
+from agentgraph.window.run_texts import RunTexts
 
 
 class Talk:
@@ -118,3 +122,37 @@ def test_answers_are_with_their_questions_stored_or_taken() -> None:
     asked = talk.call("conversation")["asked"]
     answers = {each["question"]["id"]: (each["is_answered"], each["answer"]) for each in asked}
     assert answers == {ann.id: (True, "yes"), bob.id: (True, "no")}
+
+
+def test_a_page_that_comes_late_hears_no_words_of_an_attempt_that_failed() -> None:
+    run = ActiveRun()
+    texts = RunTexts(run)
+
+    def emit(**what: Any) -> None:
+        event = ag.AgentEvent(agent_name="bot", run_path=ag.RunPath(), address="bot", **what)
+        for each in [*run.feed.subscribers]:
+            each(event)
+
+    def chunk(message: str, text: str) -> None:
+        emit(id=message, output=Output(message=AIMessageChunk(text), partial=True))
+
+    def heard() -> list[tuple[str, str, str, bool]]:
+        found: list[tuple[str, str, str, bool]] = []
+        texts.listen(lambda *words: found.append(words))
+        return found
+
+    chunk("first", "Wro")
+    early = heard()
+    chunk("second", "Ri")
+    chunk("second", "ght")
+    assert early == [
+        ("bot", "first", "Wro", True),
+        ("bot", "second", "Ri", True),
+        ("bot", "second", "ght", False),
+    ]
+    assert heard() == [("bot", "second", "Right", True)]
+    emit(id="second", output=Output(message=AIMessage("Right")))
+    assert heard() == []
+    chunk("third", "Wro")
+    emit(id="error", error="ValueError()")
+    assert heard() == []
