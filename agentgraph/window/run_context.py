@@ -2,8 +2,7 @@
 
 from contextlib import suppress
 
-from pydantic import PydanticUserError, TypeAdapter
-from pydantic_core import PydanticSerializationError
+from pydantic import TypeAdapter
 
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.threads.runner import Runner
@@ -19,7 +18,7 @@ def context_data(runner: Runner) -> JsonObject | None:
         return None
     schema: JsonObject = {}
     values = None
-    with suppress(PydanticUserError, PydanticSerializationError, NameError):
+    with suppress(Exception):  # pydantic's, or one of a property or serializer of the context
         adapter = TypeAdapter(declared)
         if runner.engine.context is not None:
             values = adapter.dump_python(runner.engine.context, mode="json")

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from helpers.commands import wait_until
 from langchain_core.messages import HumanMessage
+from pydantic import BaseModel, computed_field
 from window_server import Refused, Serve, Served
 
 import agentgraph as ag
+from agentgraph.window.calls import Window
 from agentgraph.window.changes import Changes
 
 
@@ -253,6 +255,17 @@ def test_runs_have_the_config_and_the_context_of_the_command(serve: Serve) -> No
     server = serve("told", *options)
     started(server, thread_id="t")
     assert server.until("t", "done")["last"] == "ann, bees"
+
+
+def test_a_context_that_cannot_be_shown_leaves_the_page() -> None:
+    class Desk(BaseModel):
+        @computed_field
+        def reader(self) -> str:
+            raise RuntimeError("nobody reads")
+
+    tree = ag.function_agent("echo", lambda ctx: "Bees.")
+    window = Window(ag.Runner(tree, context_schema=Desk, context=Desk()), "echo")
+    assert window.call("about", {})["context"] == {"schema": {}, "values": None}
 
 
 def test_a_message_of_5_mb_is_taken_and_told_in_short(serve: Serve) -> None:
