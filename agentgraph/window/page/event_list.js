@@ -5,11 +5,12 @@ import {actionButton, foldable, putEntries} from "./entries.js";
 import {dataView} from "./messages.js";
 import {filteredEvents, gistOf, plainEvent} from "./turns.js";
 
-/** @import {Changed, Entry, State, Store} from "./page.d.ts" */
+/** @import {Attributes, Changed, Entry, State, Store} from "./page.d.ts" */
 /** @import {AgentEvent} from "./shapes.d.ts" */
 
 const EVENTS = 100; // events that are shown at first, the last ones
 const EVENTS_MORE = 500;
+const SAID_SECONDS = 1.5; // seconds that a button shows whether it has copied
 
 /** Make the list of events: {node, update}.
  *
@@ -25,7 +26,7 @@ export function makeEventList(store, reader) {
     spellcheck: "false", oninput: filter,
   });
   const count = el("span", {class: "quiet", role: "status"});
-  const copyAll = actionButton("Copy as JSON", () => copy(found().map(plainEvent), copyAll));
+  const copyAll = copyButton("Copy as JSON", () => found().map(plainEvent));
   const readAll = actionButton("Load all events", () => reader.earlier(true), {hidden: true});
   const more = actionButton("Show earlier events", showMore, {class: "show-all", hidden: true});
   const list = el("div", {class: "event-rows", role: "group", "aria-label": "Events"});
@@ -131,26 +132,29 @@ function rowView(event) {
     el("span", {class: "gist"}, shortText(gistOf(event), 160)),
   ];
   const body = () => {
-    const copyOne = actionButton("Copy", () => copy(plainEvent(event), copyOne), {class: "act"});
+    const copyOne = copyButton("Copy", () => plainEvent(event), {class: "act"});
     return el("div", {class: "inside"}, dataView(plainEvent(event)), el("div", {class: "acts"}, copyOne));
   };
   return foldable(title, body, {class: "event-row"});
 }
 
 /**
- * Copy data as JSON; the button shows whether it was copied.
+ * Make a button that copies data as JSON, and then shows whether it was copied.
  *
- * @param {unknown} data
- * @param {HTMLButtonElement} button
+ * @param {string} label
+ * @param {() => unknown} read returns the data
+ * @param {Attributes} [attributes]
  */
-async function copy(data, button) {
-  const label = button.textContent ?? "";
-  let said = "Copied";
-  try {
-    await navigator.clipboard.writeText(JSON.stringify(data, null, 2));
-  } catch {
-    said = "Not copied";
-  }
-  setText(button, said);
-  setTimeout(() => setText(button, label), 1500);
+function copyButton(label, read, attributes) {
+  const button = actionButton(label, async () => {
+    let said = "Copied";
+    try {
+      await navigator.clipboard.writeText(JSON.stringify(read(), null, 2));
+    } catch {
+      said = "Not copied";
+    }
+    setText(button, said);
+    setTimeout(() => setText(button, label), SAID_SECONDS * 1000);
+  }, attributes);
+  return button;
 }
