@@ -13,22 +13,29 @@ from agentgraph.window.app import make_app
 
 REPORT = """
 from dataclasses import dataclass
+from typing import Literal
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
+
+MODELS = {
+    name: ScriptedChatModel(responses=lambda messages, text=text: text)
+    for name, text in {"quick": "Bees.", "careful": "All bees."}.items()
+}
 
 
 @dataclass
 class Desk:
     reader: str
     words: int = 100
+    model: Literal["quick", "careful"] = "quick"
 
 
 def tell(ctx):
-    return f"{ctx.context.reader}, {ctx.context.words}"
+    return f"{ctx.context.reader}, {ctx.context.words}: {ctx.messages[-3].text}"
 
 
-writer = ag.chat_agent("writer", ScriptedChatModel(responses=lambda messages: "Bees."))
+writer = ag.chat_agent("writer", lambda ctx: MODELS[ctx.context.model])
 press = ag.parallel("press", [ag.loop("polish", [writer], max_iterations=4)])
 report = ag.sequential(
     "report", [press, ag.human("boss", "Print it?"), ag.function_agent("teller", tell)]

@@ -50,6 +50,9 @@ def test_each_tree_of_a_folder_shows_its_own_threads(
     assert reader.get_property("value") == "Ann"
     reader.clear()
     reader.send_keys("Bob")
+    quick, careful = page.driver.find_elements("css selector", ".right .context input[type=radio]")
+    assert (quick.is_selected(), careful.is_selected()) == (True, False)
+    careful.click()
     page.click(".right form .limits > summary")
     page.find(".right form .limits input").send_keys("50")
     page.find(".right .message").send_keys("Go.")
@@ -58,7 +61,7 @@ def test_each_tree_of_a_folder_shows_its_own_threads(
     page.find(".right .tab-questions textarea").send_keys("yes")
     page.click(".right .tab-questions button.primary")
     page.waits_for_status("done")
-    page.wait_for(lambda: "Bob, 100" in page.text(".summary-said"))
+    page.wait_for(lambda: "Bob, 100: [writer] said: All bees." in page.text(".summary-said"))
 
     page.click(page.thread_row("talk") + " .thread-open")
     page.wait_for(lambda: "chat" in page.boxes)
@@ -80,6 +83,6 @@ def test_a_page_follows_its_tree_to_another_name(
     page.click(".right .banner button")
     page.wait_for(lambda: page.search == "?tree=chat.py%3Abot&thread=talk")
     page.find(".right .message").send_keys("Hi.\n")
-    page.wait_for(lambda: "2 turns" in page.text(".head-facts"))
+    page.wait_for(lambda: "2 turns" in page.text(".thread-facts"))
     page.driver.switch_to.window(other)
     page.wait_for(lambda: "tree='chat.py:chat' is not one of the trees" in page.text(".alert.lost"))

@@ -10,7 +10,7 @@ import {filteredEvents, gistOf, plainEvent} from "./turns.js";
 
 const EVENTS = 100; // events that are shown at first, the last ones
 const EVENTS_MORE = 500;
-const SAID_SECONDS = 1.5; // seconds that a button shows whether it has copied
+const COPIED_SECONDS = 1.5; // seconds that a button shows whether it has copied
 
 /** Make the list of events: {node, update}.
  *
@@ -154,7 +154,7 @@ function copyButton(label, read, attributes) {
       said = "Not copied";
     }
     setText(button, said);
-    setTimeout(() => setText(button, label), SAID_SECONDS * 1000);
+    setTimeout(() => setText(button, label), COPIED_SECONDS * 1000);
   }, attributes);
   return button;
 }
