@@ -278,7 +278,7 @@ export function makeStore(backend) {
   };
 }
 
-/** Return what is known of a thread of which nothing has been read. */
+/** Return the state of a thread before any of it is read. */
 function nothing() {
   return {
     bars: new Map(), texts: new Map(), streamed: new Map(), saying: new Map(), isWhole: true, talk: null,
