@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -34,8 +35,9 @@ def saved(asked: threading.Event) -> Callable[[ag.AgentEvent], Steps]:
 
     def on(event: ag.AgentEvent) -> Steps:
         if question_in(event):
+            end = time.monotonic() + PATIENCE
             while not (yield ("pending",)):
-                pass
+                assert time.monotonic() < end, "the question is not saved"
             asked.set()
 
     return on
