@@ -1,6 +1,7 @@
 """Processes that are forked from one that has imported already what takes seconds to import."""
 
 import atexit
+import faulthandler
 import gc
 import json
 import os
@@ -19,6 +20,8 @@ _IMPORTED = (
     *("agentgraph.graph.chat.wiring", "agentgraph.journal.savers.sqlite", "langgraph.graph"),
     "jsonschema",  # takes seconds where all of its optional packages are installed
 )
+_LONGEST = 200.0
+"""Seconds after which a process is ended, and shows the stacks of its threads."""
 
 
 class Forker:
@@ -66,6 +69,7 @@ def _serve() -> None:
         act = import_module(module).act
         pid = os.fork()
         if pid == 0:
+            faulthandler.dump_traceback_later(_LONGEST, exit=True)
             _end(_code_of(act, job))
         print(pid, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
