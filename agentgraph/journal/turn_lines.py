@@ -9,7 +9,7 @@ from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.lines import RootLine, leading, line_to, root_line
 from agentgraph.journal.replay import events_of
-from agentgraph.journal.saved import Saved
+from agentgraph.journal.saved import NO_TASK, Saved
 from agentgraph.journal.schema import RESUMED, TAKEN
 from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
@@ -99,6 +99,13 @@ def input_at(saved: Saved) -> list[BaseMessage] | None:
             return list(writes.get("messages") or ())
     begun = saved.turn_input
     return None if begun is None else list(begun["messages"])
+
+
+def added_at(saved: Saved) -> Iterator[BaseMessage]:
+    """Yield the messages that a rewind added before a step, or put in the place of others."""
+    for task, channel, messages in saved.pending_writes or ():
+        if task == NO_TASK and channel == "messages":
+            yield from messages
 
 
 async def _lines(saver: ThreadSaver) -> list[list[Saved]]:

@@ -16,10 +16,10 @@ from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.entries import all_entries
 from agentgraph.journal.lines import checkpoints_since, leading, root_line
 from agentgraph.journal.replay import events_of
-from agentgraph.journal.saved import NO_TASK, Saved
+from agentgraph.journal.saved import Saved
 from agentgraph.journal.story import Story, present_story, story_of
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.journal.turn_lines import input_at
+from agentgraph.journal.turn_lines import added_at, input_at
 from agentgraph.reports.activation_calls import Asked, questions_in
 from agentgraph.safe_repr import shown
 
@@ -182,20 +182,14 @@ def _sent(story: Story) -> Iterator[Sent]:
         if is_read and (users := _of_users(input_at(saved) or ())):
             yield _sent_at(saved, users, is_input=True)
     for saved in reversed(story.lanes):
-        if added := _of_users(_added(saved)):
+        if added := _of_users(added_at(saved)):
             yield _sent_at(saved, added, is_input=False)
 
 
 def _sent_at(saved: Saved, messages: Sequence[BaseMessage], *, is_input: bool) -> Sent:
     turn, number = saved.clock
-    return Sent(saved.id, turn, cursor_of(number), messages, saved.first_time, is_input)
+    return Sent(saved.id, turn, cursor_of(number), messages, saved.time, is_input)
 
 
 def _of_users(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     return [each for each in messages if address_of(each) is None]
-
-
-def _added(saved: Saved) -> Iterator[BaseMessage]:
-    for task, channel, messages in saved.pending_writes or ():
-        if task == NO_TASK and channel == "messages":
-            yield from messages

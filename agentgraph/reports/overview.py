@@ -6,10 +6,10 @@ A summary is cached, and read again only if the thread has changed since.
 import asyncio
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from agentgraph.agents.costs import reported
@@ -17,11 +17,17 @@ from agentgraph.errors import ThreadError
 from agentgraph.events.events import Interrupt
 from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT
-from agentgraph.graph.stamps import address_of
+from agentgraph.graph.stamps import address_of, event_order
 from agentgraph.graph.sync_async import Call
 from agentgraph.journal.changed_trees import RanBy, ran_by
 from agentgraph.journal.kept_answers import seems_to_ask
-from agentgraph.journal.lines import before_edits, begun_thread, leading_checkpoints, root_line
+from agentgraph.journal.lines import (
+    before_edits,
+    begun_thread,
+    leading,
+    leading_checkpoints,
+    root_line,
+)
 from agentgraph.journal.pending import AnsweredQuestion, PendingQuestions, questions_on
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
@@ -32,6 +38,7 @@ from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_pages import ThreadPages
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at
+from agentgraph.journal.turn_lines import added_at
 from agentgraph.reports.thread import Line, lines_of
 from agentgraph.reports.thread_list import query_of, unknown_before
 from agentgraph.safe_repr import cut
@@ -54,8 +61,8 @@ class BegunTurn:
 
     Attributes:
         number: Its number, from 0.
-        texts: The texts of the user.
-        began: Start time, in seconds since 1970.
+        texts: The texts of the user, as the agents read them: an edited one replaces the first.
+        began: Start time, in seconds since 1970; of a turn that was started again, the later one.
         ended: Latest possible end, when the next turn read its input; None for the last turn.
     """
 
@@ -96,7 +103,7 @@ class Overview:
         answered: The questions whose answers the next run takes.
         queued: The messages that no agent has read.
         turns: The last turns, first to last.
-        last: The last text.
+        last: The last text of the last turn; results of tools are left out until the run is done.
         tally: The tokens that its models used; None if the thread is too long to add them up.
         spent_tokens: The tokens of the last turn, as counted for its limits; None if not counted.
         cost: The cost of the last turn, or "unknown"; None if its runs had no prices.
@@ -149,7 +156,8 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
     waiting, changed = await _questions(saver)
     asks = bool(waiting.questions) or (changed is not None and seems_to_ask(saved))
     status = status_at(saved, asks=asks, is_running=is_running)
-    recent = await saver.checkpoints("", None, _RECENT)
+    recent = leading(await saver.checkpoints("", None, _RECENT))
+    unread = await _unread(saver, saved, known)
     return Overview(
         stamp,
         status,
@@ -158,9 +166,9 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
         waiting.questions,
         waiting.kept,
         await _queued(saver, saved),
-        await _turns(saver, saved, known),
-        _last_text(saver, recent),
-        await _tally(saver, saved, known),
+        await _turns(saver, saved, known, unread),
+        _last_text(saver, recent, status),
+        _tally(saved, unread),
         _spent_tokens(saved),
         _cost(saved),
         await _lines(saver, status, known),
@@ -209,43 +217,88 @@ def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
     yield from (saved.turn_input or {"messages": ()})["messages"]
 
 
-async def _turns(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Sequence[BegunTurn]:
-    """Return the last turns; search for them only after the start of a turn, because a search costs."""
-    number = saved.clock[0]
-    if known is not None and known.turns and known.turns[-1].number == number:
+class _Unread(NamedTuple):
+    """The steps that a known summary lacks, or all.
+
+    Attributes:
+        story: The steps; None if they are too many to read them all.
+        known: The summary that they continue; None if there is none.
+    """
+
+    story: Story | None
+    known: Overview | None = None
+
+
+async def _unread(saver: ThreadSaver, saved: Saved, known: Overview | None) -> _Unread:
+    if known is not None and known.tally is not None:
+        upto = known.tally.upto
+        newer = Story(saver.tree, await leading_checkpoints(saver, upto))
+        if upto in newer.roots:  # otherwise the thread was rewound
+            return _Unread(newer, known)
+    is_long = saved.metadata.get("step", 0) > _SHORT
+    return _Unread(None if is_long else await present_story(saver))
+
+
+async def _turns(
+    saver: ThreadSaver, saved: Saved, known: Overview | None, unread: _Unread
+) -> Sequence[BegunTurn]:
+    """Return the last turns; in a long thread they are searched for only after the start of a turn."""
+    number, story = saved.clock[0], unread.story
+    if story is not None:
+        edits = {each.id: (saved, each) for saved in reversed(story.lanes) for each in added_at(saved)}
+        turns, ended = _turns_in(story.roots.values(), number, edits)
+        before = unread.known.turns if unread.known else ()
+        earlier = {each.number: each for each in before if each.number not in turns}
+        if turns and earlier and (last := max(earlier)) == min(turns) - 1:
+            earlier[last] = replace(earlier[last], ended=ended)
+        turns = earlier | turns
+    elif known is not None and known.turns and known.turns[-1].number == number:
         return known.turns
-    begun = await saver.begun_turns(_TURNS)
+    else:
+        turns, _ = _turns_in(await saver.begun_turns(_TURNS), number, {})
+    return [turns[own] for own in sorted(turns)][-_TURNS:]
+
+
+def _turns_in(
+    newest_first: Iterable[Saved], number: int, edits: Mapping[str | None, tuple[Saved, BaseMessage]]
+) -> tuple[dict[int, BegunTurn], float | None]:
+    """Return the turns up to a number that begin at checkpoints, and the end of the turn before."""
     turns: dict[int, BegunTurn] = {}
     ended: float | None = None
-    for each in begun:
-        messages = each.turn_input
-        own = each.clock[0]
+    for each in newest_first:
+        messages, own = each.turn_input, each.clock[0]
         if messages is None or own > number or own in turns:  # of another line
             continue
         users = [message for message in messages["messages"] if address_of(message) is None]
-        texts = [cut(str(message.text), _LONGEST) for message in users]
-        turns[own] = BegunTurn(own, texts, each.first_time, ended)
-        before = each.parent_id
-        ended = time_in_id(before) if before else None
-    return [turns[own] for own in sorted(turns)]
+        edited = [edits[message.id] for message in users if message.id in edits]
+        again = [saved.time for saved, _ in edited if saved.parent_id == each.id]
+        now = (edits.get(message.id, (each, message))[1] for message in users)
+        texts = [cut(str(message.text), _LONGEST) for message in now]
+        turns[own] = BegunTurn(own, texts, max(again, default=each.time), ended)
+        ended = time_in_id(each.parent_id) if each.parent_id else None
+    return turns, ended
 
 
-def _last_text(saver: ThreadSaver, newest_first: Sequence[Saved]) -> str:
+def _last_text(saver: ThreadSaver, newest_first: Sequence[Saved], status: Status) -> str:
     entries = reversed(Story(saver.tree, newest_first).entries)
-    texts = (str(each.text) for each in entries if isinstance(each, BaseMessage))
+    turn = newest_first[0].clock[0]
+    texts = (
+        str(each.text)
+        for each in entries
+        if isinstance(each, BaseMessage)
+        and (status == "done" or not isinstance(each, ToolMessage))
+        and (order := event_order(each)) is not None
+        and order.turn == turn
+    )
     return cut(next(filter(None, texts), ""), _LONGEST)
 
 
-async def _tally(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Tally | None:
+def _tally(saved: Saved, unread: _Unread) -> Tally | None:
     """Return the tokens of a thread: the known sum, and those of newer steps."""
-    before = known.tally if known else None
-    if before is not None:
-        newer = Story(saver.tree, await leading_checkpoints(saver, before.upto))
-        if before.upto in newer.roots:  # otherwise the thread was rewound
-            return Tally(saved.id, {**before.of, **_tokens_in(newer)})
-    if saved.metadata.get("step", 0) > _SHORT:
+    if unread.story is None:
         return None
-    return Tally(saved.id, _tokens_in(await present_story(saver)))
+    before = unread.known and unread.known.tally
+    return Tally(saved.id, {**(before.of if before else {}), **_tokens_in(unread.story)})
 
 
 def _tokens_in(story: Story) -> dict[str, tuple[int, int]]:

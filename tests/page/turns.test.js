@@ -88,6 +88,9 @@ test("a message that a rewind replaced shows its text, and one that it added has
   const all = [sent("b2", 0, "Go."), edited, added];
   const talk = joinedTalk(null, part([said(1, "a"), said(2, "b")], {sent: all}));
   assert.deepEqual(gists(talk), ["turn 0", "Go on.", "a", "Also this.", "b"]);
+  assert.equal(talkItems(talk)[0].time, 1);
+  const first = {...edited, after: "0", time: 9}; // the turn ran again from its start
+  assert.equal(talkItems({...talk, sent: [all[0], first]})[0].time, 9);
 });
 
 test("events are filtered by agent, kind and text, and copied as they were streamed", () => {

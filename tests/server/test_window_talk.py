@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 from helpers import asks
+from helpers.agents import scripted
+from helpers.told import calls
 from langchain_core.messages import AIMessage, AIMessageChunk
 
 import agentgraph as ag
@@ -49,6 +51,10 @@ class Talk:
         talk = self.call("conversation", steps=None)
         return next(each["messages"][0]["id"] for each in talk["sent"] if each["turn"] == turn)
 
+    def turns(self, thread_id: str = "t") -> list[list[str]]:
+        """Return the texts of each turn, as the summary has them."""
+        return [each["texts"] for each in self.call("thread", thread_id)["turns"]]
+
 
 def gist(event: dict[str, Any]) -> str:
     message = event["output"] and event["output"]["message"]
@@ -67,11 +73,16 @@ def test_a_turn_runs_again_from_its_start_with_the_same_or_another_message() -> 
     assert talk.read()[-3:] == [">three", "chosen", "2 three"]
     talk.call("restart", turn=1, text="TWO", replaces=talk.sent(1))
     assert talk.read() == [">one", "chosen", "0 one", ">TWO", "chosen", "3 TWO"]
+    first, again = talk.call("thread")["turns"]
+    assert (first["texts"], again["texts"]) == (["one"], ["TWO"])
+    assert talk.call("conversation")["sent"][-1]["time"] == again["began"]
     talk.call("restart", turn=1)
     assert talk.read()[3:] == [">TWO", "chosen", "4 TWO"]
     assert talk.call("thread")["lines"] == 3
     older = talk.call("lines")["lines"][-1]["head"]
     assert talk.read(line=older)[-1] == "2 three"
+    talk.runner.invoke("more", thread_id="t")
+    assert talk.turns() == [["one"], ["TWO"], ["more"]]
 
 
 def test_a_branch_begins_at_a_step_or_with_another_message() -> None:
@@ -79,11 +90,34 @@ def test_a_branch_begins_at_a_step_or_with_another_message() -> None:
     changes = {"text": "TWO", "replaces": talk.sent(1)}
     talk.call("fork", at="desk", turn=1, variants={"a": changes})
     assert talk.read("t-a") == [">one", "chosen", "0 one", ">two", "+TWO", "chosen", "2 TWO"]
+    assert talk.turns("t-a") == [["one"], ["TWO"]]
+    edited, *_ = talk.call("conversation", "t-a")["sent"][::-1]
+    assert talk.call("thread", "t-a")["turns"][1]["began"] == edited["time"]
     step = talk.call("conversation")["events"][-1]["step"]
     talk.call("fork", at=step, variants={"b": {}})
     assert talk.read("t-b")[3:] == [">two", "chosen", "3 two"]
     talk.call("rewind", at="desk/bot", turn=1, changes={"text": "and more"})
     assert talk.read()[3:] == [">two", "chosen", "+and more", "4 and more"]
+
+
+def test_results_of_tools_are_no_output_of_a_paused_turn() -> None:
+    def look(word: str) -> str:
+        """Look."""
+        return "Found."
+
+    def pay(word: str) -> str:
+        """Pay."""
+        return "Paid."
+
+    replies = ["Hi.", calls(("look", {"word": "a"})), calls(("pay", {"word": "b"}), first="2"), "Paid."]
+    tools = [look, pay]
+    talk = Talk(
+        ag.chat_agent("shop", scripted(*replies), tools=tools, approve=["pay"]), "Hello.", "Go."
+    )
+    thread = talk.call("thread")
+    assert (thread["status"], thread["last"]) == ("paused", "")
+    talk.runner.invoke(thread_id="t", answers="approve")
+    assert talk.call("thread")["last"] == "Paid."
 
 
 @pytest.mark.parametrize(

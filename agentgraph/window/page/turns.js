@@ -51,9 +51,8 @@ function byId(asked) {
  * @returns {TalkItem[]}
  */
 export function talkItems({sent, events}) {
-  const edits = new Map(
-    sent.filter((each) => !each.is_input).flatMap((each) => each.messages.map((one) => [one.id, one])),
-  );
+  const added = sent.filter((each) => !each.is_input);
+  const edits = new Map(added.flatMap((each) => each.messages.map((one) => [one.id, one])));
   /** @type {Map<number, TalkItem[]>} */
   const turns = new Map();
   /** @param {number} turn */
@@ -65,7 +64,6 @@ export function talkItems({sent, events}) {
   for (const each of sent) {
     if (each.is_input) itemsOf(each.turn).push(...inputItems(each, edits));
   }
-  const added = sent.filter((each) => !each.is_input);
   /** @type {Map<string, TalkCall>} */
   const open = new Map(); // calls without a result, by turn, address and id
   let last = /** @type {(TalkItem & {kind: "event"}) | null} */ (null);
@@ -93,9 +91,19 @@ export function talkItems({sent, events}) {
   for (const each of added) itemsOf(each.turn).push(...addedItems(each, edits));
   return [...turns.keys()].sort((a, b) => a - b).flatMap((turn) => {
     const items = itemsOf(turn);
-    const time = sent.find((each) => each.turn === turn && each.is_input)?.time ?? null;
-    return [{key: `turn-${turn}`, turn, kind: "turn", time}, ...items];
+    return [{key: `turn-${turn}`, turn, kind: "turn", time: timeOf(sent, turn)}, ...items];
   });
+}
+
+/** Return the start time of a turn: if its input was edited before its first step, the later one.
+ *
+ * @param {Sent[]} sent
+ * @param {number} turn
+ */
+function timeOf(sent, turn) {
+  const input = sent.find((each) => each.turn === turn && each.is_input);
+  const edit = sent.find((each) => !each.is_input && each.turn === turn && each.after === input?.after);
+  return (edit ?? input)?.time ?? null;
 }
 
 /**
