@@ -34,7 +34,7 @@ from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.journal.savers.undecoded import changes_in_memory, changes_of, count_lines
 from agentgraph.journal.spent import cost_text
 from agentgraph.journal.states import ListedStatus, Status
-from agentgraph.journal.story import Story, present_story
+from agentgraph.journal.story import Story, present_story, story_of
 from agentgraph.journal.thread_pages import ThreadPages
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at
@@ -177,6 +177,33 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
     )
 
 
+async def line_overview(saver: ThreadSaver, line: str, present: Overview) -> Overview:
+    """Return the summary of an older history line of a thread.
+
+    Args:
+        saver: The thread.
+        line: The latest checkpoint of the line.
+        present: The summary of the thread, whose status holds.
+
+    Raises:
+        ThreadError: The thread has no such line.
+    """
+    story = await story_of(saver, line)
+    head, *_ = roots = [*story.roots.values()]
+    turns, _ = _turns_in(roots, head.clock[0], _edits_in(story))
+    return replace(
+        present,
+        pending=(),
+        answered=(),
+        queued=(),
+        turns=[turns[own] for own in sorted(turns)][-_TURNS:],
+        last=_last_text(saver, roots[:_RECENT], "done" if head.next_node is None else "stopped"),
+        tally=Tally(line, _tokens_in(story)),
+        spent_tokens=None,
+        cost=None,
+    )
+
+
 def _stamp(saved: Saved | None) -> tuple[str, int]:
     return (str(saved.id), len(saved.pending_writes or ())) if saved else ("", 0)
 
@@ -218,7 +245,7 @@ def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
 
 
 class _Unread(NamedTuple):
-    """The steps that a known summary lacks, or all.
+    """The steps after a known summary, or all.
 
     Attributes:
         story: The steps; None if they are too many to read them all.
@@ -245,8 +272,7 @@ async def _turns(
     """Return the last turns; in a long thread they are searched for only after the start of a turn."""
     number, story = saved.clock[0], unread.story
     if story is not None:
-        edits = {each.id: (saved, each) for saved in reversed(story.lanes) for each in added_at(saved)}
-        turns, ended = _turns_in(story.roots.values(), number, edits)
+        turns, ended = _turns_in(story.roots.values(), number, _edits_in(story))
         before = unread.known.turns if unread.known else ()
         earlier = {each.number: each for each in before if each.number not in turns}
         if turns and earlier and (last := max(earlier)) == min(turns) - 1:
@@ -257,6 +283,11 @@ async def _turns(
     else:
         turns, _ = _turns_in(await saver.begun_turns(_TURNS), number, {})
     return [turns[own] for own in sorted(turns)][-_TURNS:]
+
+
+def _edits_in(story: Story) -> Mapping[str | None, tuple[Saved, BaseMessage]]:
+    """Return the messages that rewinds added or put in the place of others, by id."""
+    return {each.id: (saved, each) for saved in reversed(story.lanes) for each in added_at(saved)}
 
 
 def _turns_in(

@@ -14,7 +14,15 @@ from agentgraph.events.json_forms import JsonObject
 from agentgraph.journal.changed_trees import RanBy
 from agentgraph.journal.states import ListedStatus
 from agentgraph.reports.conversation import conversation
-from agentgraph.reports.overview import Overview, ThreadIds, lines, overview_of, thread_ids, version_of
+from agentgraph.reports.overview import (
+    Overview,
+    ThreadIds,
+    line_overview,
+    lines,
+    overview_of,
+    thread_ids,
+    version_of,
+)
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.active_run import active_run_on, start_times
 from agentgraph.threads.live.queueing import WhileRunning
@@ -250,9 +258,12 @@ class Window:
         except SaverError as error:  # damaged, or with types that the reader does not trust
             return unreadable_row(thread_id, error)
 
-    def thread(self, thread_id: str) -> JsonObject:
-        """Return the status of a thread, as JSON data."""
-        return thread_data(thread_id, self.overview(thread_id))
+    def thread(self, thread_id: str, line: str | None = None) -> JsonObject:
+        """Return the status of a thread, and the turns of its present or of an older history line."""
+        overview = self.overview(thread_id)
+        if line is not None:
+            overview = self.runner.engine.read(line_overview, thread_id, line, overview)
+        return thread_data(thread_id, overview)
 
     def overview(self, thread_id: str) -> Overview:
         """Return the status of a thread; read only checkpoints that are not cached."""

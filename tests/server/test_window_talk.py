@@ -81,6 +81,11 @@ def test_a_turn_runs_again_from_its_start_with_the_same_or_another_message() -> 
     assert talk.call("thread")["lines"] == 3
     older = talk.call("lines")["lines"][-1]["head"]
     assert talk.read(line=older)[-1] == "2 three"
+    first = talk.call("thread", line=older)
+    assert ([each["texts"] for each in first["turns"]], first["last"]) == (
+        [["one"], ["two"], ["three"]],
+        "2 three",
+    )
     talk.runner.invoke("more", thread_id="t")
     assert talk.turns() == [["one"], ["TWO"], ["more"]]
 

@@ -89,6 +89,16 @@ def test_a_message_is_edited_regenerated_and_branched(server: WindowServer, tab:
     page.wait_for(lambda: page.search == "?thread=edited-a")
     page.wait_for(lambda: lines(page)[1:3] == ["shout once", "chose shout"])
     assert page.script("return window.hacked ?? null") is None
+    shows(page, "work")
+    page.wait_for(lambda: page.text(".summary-asked .long") == "shout once")
+    (_, _, first) = server.call("lines", thread_id="edited")["lines"]
+    page.driver.get(f"{server.url}/?token={server.token}&thread=edited&line={first['head']}")
+    page.wait_for(lambda: page.text(".summary-asked .long") == "count 2")
+    shows(page, "talk")
+    assert page.find(".notice.version").is_displayed()
+    page.click(".notice.version button")
+    page.wait_for(lambda: lines(page)[1:2] == ["count 3"])
+    assert not page.find(".notice.version").is_displayed()
 
 
 def test_an_edit_stays_while_another_page_runs_a_turn(server: WindowServer, tab: Open) -> None:

@@ -416,7 +416,7 @@ export interface Calls {
   threads: [
     {search?: string; limit?: number; status?: string; before?: string; others?: boolean}, Threads,
   ];
-  thread: [OfThread, Thread];
+  thread: [OfThread & {line?: string}, Thread];
   timeline: [OfThread & {since?: string; last?: number; line?: string}, Timeline];
   conversation: [
     OfThread & {since?: string; before?: string; steps?: number | null; line?: string},

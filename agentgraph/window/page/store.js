@@ -200,7 +200,7 @@ export function makeStore(backend) {
   async function openLine(threadId, line) {
     const isStill = () => state.threadId === threadId && state.line === line;
     try {
-      const thread = await backend.call("thread", {thread_id: threadId});
+      const thread = await backend.call("thread", {thread_id: threadId, line});
       const timeline = await backend.call("timeline", {thread_id: threadId, line});
       if (!isStill()) return;
       receiveThread(thread);

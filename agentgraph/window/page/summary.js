@@ -1,4 +1,4 @@
-// The summary of the thread: last input, last output, error, open questions.
+// The summary of the thread: last input, last output, error, open questions; and which version is open.
 
 import {lastFailed} from "./bars.js";
 import {atNextFrame, el, longText, shortText, timeText} from "./elements.js";
@@ -19,7 +19,7 @@ const MOST_NOTICE = 600;
  * }} Failure
  */
 
-/** Make the summary: {node, update}.
+/** Make the summary: {node, version, update}; `version` is shown above each view of an older version.
  *
  * @param {Store} store
  */
@@ -30,6 +30,8 @@ export function makeSummary(store) {
   const notices = el("div", {class: "notices"});
   const node = el("section", {class: "summary", "aria-label": "Thread summary", hidden: true});
   node.append(asked, said, notices);
+  const version = notice("version", "This is an older version of the thread. ",
+    noticeButton("Open current version", () => store.open(state.threadId)));
   let shown = "";
   /** @type {Failure | null} */
   let before = null; // the last known failure of the thread
@@ -38,7 +40,8 @@ export function makeSummary(store) {
   const show = atNextFrame(() => {
     const {thread} = state;
     const {texts, last, name} = wordsOfTurn(state);
-    const fault = thread?.status === "failed" ? lastFailed(state.bars) : null;
+    version.hidden = state.line === null;
+    const fault = thread?.status === "failed" && state.line === null ? lastFailed(state.bars) : null;
     noteFault(fault);
     const {about, stopping} = state;
     const facts = thread && [
@@ -52,11 +55,11 @@ export function makeSummary(store) {
     if (!thread) return;
     showWords(asked, `Input${name}`, texts.join("\n"));
     showWords(said, `Output${name}`, last);
-    notices.replaceChildren(...[
+    const found = state.line === null ? [
       failureNotice(thread, fault), stopNotice(thread), questionNotice(thread), changeNotice(thread),
-      lineNotice(),
       ...thread.queued.map(queueNotice),
-    ].filter((each) => each !== null));
+    ] : [];
+    notices.replaceChildren(...found.filter((each) => each !== null));
   });
 
   /** @param {string} name */
@@ -137,14 +140,9 @@ export function makeSummary(store) {
     return changed ? notice("", words(changed)) : null;
   }
 
-  function lineNotice() {
-    if (!state.line) return null;
-    const back = noticeButton("Open current version", () => store.open(state.threadId));
-    return notice("", "This is an older version of the thread. ", back);
-  }
-
   return {
     node,
+    version,
     /**
      * @param {State} _
      * @param {Changed} changed

@@ -91,7 +91,8 @@ function makeShell(root, store, backend, note) {
   const right = el("aside", {class: "right", "aria-label": "Details"}, side.node);
   const between = makeBorder(root, "tree", {isRow: true, measure: () => tree.node.offsetHeight});
   const views = makeViews(store, backend, [tree.node, between, timeline.node]);
-  const middle = el("main", {class: "middle"}, summary.node, findings.node, views.node);
+  const parts = [summary.version, summary.node, findings.node, views.node];
+  const middle = el("main", {class: "middle"}, ...parts);
   left.append(makeBorder(root, "left", {measure: () => left.offsetWidth}));
   right.prepend(makeBorder(root, "right", {sign: -1, measure: () => right.offsetWidth}));
   const body = el("div", {class: "body"}, left, middle, right);
