@@ -27,6 +27,7 @@ from agentgraph.reports.bars import (
     Bar,
     BarKind,
     BarPart,
+    Span,
     depths,
     in_order,
     last_text,
@@ -40,8 +41,8 @@ _LABEL = 60
 """Maximum number of characters in the label of a question."""
 
 
-def bars_in(story: Story, since: str = "") -> list[Bar]:
-    """Return the bars of a story, in the order of their start.
+def bars_in(story: Story, since: str = "") -> tuple[list[Bar], list[Span]]:
+    """Return the bars and the pauses of a story, each in the order of their start.
 
     Args:
         story: The story.
@@ -60,9 +61,10 @@ class _Chart:
         self._calls: dict[tuple[int, str, int], str] = {}
         self._has_failed: dict[int, bool] = {}
         self._began: dict[tuple[int, str], float] = {}
+        self._pauses: list[Span] = []
 
-    def bars(self) -> list[Bar]:
-        """Return all bars."""
+    def bars(self) -> tuple[list[Bar], list[Span]]:
+        """Return all bars, and all pauses."""
         agent_steps = [each for each in self._story.steps if each.root.root_id >= self._since]
         for agent_step in [*agent_steps, *self._open_items(agent_steps)]:
             self._add(agent_step)
@@ -72,7 +74,8 @@ class _Chart:
             self._has_failed[turn] = runs.has_failed
             for asked in runs.questions:
                 self._add_question(turn, asked, runs)
-        return in_order(self._finished())
+            self._pauses += [Span(max(e.ended, saved.time), e.time) for e in runs.resumptions]
+        return in_order(self._finished()), sorted(self._pauses)
 
     def _open_items(self, agent_steps: Sequence[AgentStep]) -> list[AgentStep]:
         known = {(agent_step.visit.turn, agent_step.visit.address) for agent_step in agent_steps}

@@ -61,6 +61,18 @@ class Bar:
     inside: str | None = None
 
 
+class Span(NamedTuple):
+    """A stretch of time, in seconds since 1970.
+
+    Attributes:
+        began: Its start.
+        ended: Its end.
+    """
+
+    began: float
+    ended: float
+
+
 class BarPart(NamedTuple):
     """A step of an activation, or a bar inside the activation.
 
@@ -75,6 +87,22 @@ class BarPart(NamedTuple):
     ended: float | None
     state: BarState
     text: str = ""
+
+
+def length_of(spans: Iterable[Span]) -> float:
+    """Return the length of spans; where they overlap it counts once."""
+    length, until = 0.0, float("-inf")
+    for began, ended in sorted(spans):
+        length += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return length
+
+
+def free_in(span: Span, busy: Iterable[Span]) -> float:
+    """Return the length of a span without the parts of it that are in other spans."""
+    began, ended = span
+    clipped = (Span(max(began, one), min(ended, other)) for one, other in busy)
+    return ended - began - length_of(each for each in clipped if each.ended > each.began)
 
 
 def depths(bars: Mapping[str, Bar]) -> dict[str, int]:

@@ -5,10 +5,11 @@ frame contains those of the agents inside. It is made of the bars of the timelin
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
+from time import time
 from typing import Any, Literal, get_args
 
 from agentgraph.agents.costs import EXACT
@@ -16,7 +17,7 @@ from agentgraph.errors import AgentGraphError, ThreadError
 from agentgraph.graph.values import Reducers
 from agentgraph.journal.spent import Spent, shown_cost
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.bars import Bar
+from agentgraph.reports.bars import Bar, Span, free_in, length_of
 from agentgraph.reports.thread import thread
 from agentgraph.reports.timeline import timeline
 from agentgraph.safe_repr import shown
@@ -40,11 +41,11 @@ class Frame:
         depth: The number of frames that contain it.
         times: The number of its activations, discarded attempts included.
         seconds: The time that it and the agents inside worked; concurrent work adds up, and waits for
-            people do not count.
+            people and pauses before a resume do not count.
         tokens: The tokens of their models.
         cost: The price of their replies; None if it is not known: without `Runner(prices=)`, or if the
             agent is at several places.
-        waiting: The seconds that their questions waited for people.
+        waiting: The seconds that their questions waited for people, until now if they are open.
         own_seconds: The time of the agent itself, without the agents inside.
         own_tokens: Its tokens.
         own_cost: The price of its replies; None if it is not known.
@@ -128,17 +129,22 @@ async def flame(saver: ThreadSaver, reducers: Reducers, *, turn: int | None = No
         )
     wanted = next(each for each in reversed(whole.turns) if turn in (None, each.number))
     bars = [each for each in read.bars if each.turn == wanted.number]
-    return Flame(wanted.number, frames_of(bars, saver.tree, wanted.spent))
+    return Flame(wanted.number, frames_of(bars, read.pauses, saver.tree, wanted.spent))
 
 
-def frames_of(bars: Sequence[Bar], tree: Tree, spent: Spent) -> list[Frame]:
+def frames_of(bars: Sequence[Bar], pauses: Sequence[Span], tree: Tree, spent: Spent) -> list[Frame]:
     """Return the frames of the bars of a turn, with the costs of its spending."""
     by_id = {each.id: each for each in bars}
     inside: dict[str, list[Bar]] = defaultdict(list)
     for each in bars:
         if (outer := _agent_around(each, by_id)) is not None:
             inside[outer.id].append(each)
-    end = max((each.ended or each.began for each in bars), default=0.0)
+    end, now = max((each.ended or each.began for each in bars), default=0.0), time()
+
+    def span(bar: Bar) -> Span:
+        until = now if bar.state in ("running", "asks") else end
+        return Span(bar.began, max(bar.began, until if bar.ended is None else bar.ended))
+
     frames: dict[str, Frame] = {}
     for bar in bars:
         if bar.kind != "agent":
@@ -147,17 +153,17 @@ def frames_of(bars: Sequence[Bar], tree: Tree, spent: Spent) -> list[Frame]:
         before = frames.get(path) or Frame(path=path, agent_name=bar.agent_name, depth=path.count("/"))
         own = inside[bar.id]
         parts = [each for each in own if each.kind != "agent"]
-        waits = [_span(each, end) for each in own if each.kind == "question"]
+        waits = [span(each) for each in own if each.kind == "question"]
         activation = parse_address(tree, bar.address)
         is_lap = activation is None
         works = activation is not None and activation[0].kind.is_leaf
-        busy = [*waits, *(_span(each, end) for each in own if each.kind == "agent")]
+        busy = [*waits, *pauses, *(span(each) for each in own if each.kind == "agent")]
         frames[path] = replace(
             before,
             times=before.times + (not is_lap),
-            own_seconds=before.own_seconds + (_free(_span(bar, end), busy) if works else 0.0),
+            own_seconds=before.own_seconds + (free_in(span(bar), busy) if works else 0.0),
             own_tokens=before.own_tokens + sum(e.tokens_in + e.tokens_out for e in (bar, *parts)),
-            own_waiting=before.own_waiting + _length(waits),
+            own_waiting=before.own_waiting + length_of(waits),
         )
     several = [*_totals(_with_costs(frames, spent))]
     if several and several[0].cost is None:
@@ -170,25 +176,6 @@ def _agent_around(bar: Bar, by_id: Mapping[str, Bar]) -> Bar | None:
     while at is not None and at.kind != "agent":
         at = by_id.get(at.inside or "")
     return at
-
-
-def _span(bar: Bar, end: float) -> tuple[float, float]:
-    return bar.began, max(bar.began, end if bar.ended is None else bar.ended)
-
-
-def _length(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the length of spans; where they overlap it counts once."""
-    length, until = 0.0, float("-inf")
-    for began, ended in sorted(spans):
-        length += max(0.0, ended - max(began, until))
-        until = max(until, ended)
-    return length
-
-
-def _free(span: tuple[float, float], busy: Iterable[tuple[float, float]]) -> float:
-    began, ended = span
-    clipped = [(max(began, one), min(ended, other)) for one, other in busy]
-    return ended - began - _length((one, other) for one, other in clipped if other > one)
 
 
 def _with_costs(frames: Mapping[str, Frame], spent: Spent) -> dict[str, Frame]:

@@ -5,7 +5,8 @@ checkpoints are read, so the cost does not grow with the thread.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import starmap
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.journal.changed_trees import read_thread
@@ -14,7 +15,7 @@ from agentgraph.journal.saved import Saved
 from agentgraph.journal.story import present_story, story_of
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_bars import bars_in
-from agentgraph.reports.bars import Bar, joined
+from agentgraph.reports.bars import Bar, Span, joined
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Tree
 
@@ -40,12 +41,15 @@ class Timeline:
         is_whole: Whether the timeline starts at the start of the thread.
         continues: Whether the timeline continues from the passed `since`, so that `joined` adds it to
             the earlier timeline. Otherwise it replaces the earlier timeline.
+        pauses: The times without an active run, from the end of each run that had not ended its turn to
+            the run that resumed it. Bars may last over them.
     """
 
     bars: list[Bar]
     upto: str
     is_whole: bool
     continues: bool = False
+    pauses: list[Span] = field(default_factory=list)
 
     def joined(self, later: "Timeline") -> "Timeline":
         """Return this timeline joined with a later one, which was read with `since=` this `upto`.
@@ -58,7 +62,13 @@ class Timeline:
         """
         if not later.continues:
             return later
-        return replace(later, bars=joined(self.bars, later.bars), is_whole=self.is_whole)
+        pauses = dict(self.pauses) | dict(later.pauses)
+        return replace(
+            later,
+            bars=joined(self.bars, later.bars),
+            is_whole=self.is_whole,
+            pauses=sorted(starmap(Span, pauses.items())),
+        )
 
 
 async def timeline(
@@ -96,7 +106,8 @@ async def timeline(
         story = await present_story(saver, roots if first else None)
     story.is_running = is_running
     is_whole = any(not each.parent_id and each.id >= first for each in story.roots.values())
-    return Timeline(bars_in(story, first), _upto(story.every, is_running), is_whole, continues)
+    bars, pauses = bars_in(story, first)
+    return Timeline(bars, _upto(story.every, is_running), is_whole, continues, pauses)
 
 
 class _Window:

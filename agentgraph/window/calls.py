@@ -298,6 +298,7 @@ class Window:
         tree = self.runner.engine.tree
         data = {
             "bars": [bar_data(tree, each) for each in read.bars],
+            "pauses": read.pauses,
             "upto": read.upto,
             "continues": read.continues,
         }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 from agentgraph.events.json_forms import JsonObject
+from agentgraph.reports.bars import Span, free_in
 from agentgraph.safe_repr import cut
 from agentgraph.show.lines import one_line, tree_lines
 from agentgraph.window.calls import Window
@@ -74,23 +75,24 @@ def _threads(window: Window) -> tuple[str, tuple[str, ...], list[tuple[str, ...]
 def _thread(window: Window, thread_id: str) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
     thread = window.call("thread", {"thread_id": thread_id})
     asks = "".join(f"; {each['address']} asks: {each['value']}" for each in thread["pending"])
-    bars, is_whole = _bars(window, thread) if thread["updated"] else ([], True)
-    rows = [_row(_bar(bar)) for bar in bars[-ROWS:]]
+    bars, pauses, is_whole = _bars(window, thread) if thread["updated"] else ([], [], True)
+    rows = [_row(_bar(bar, pauses)) for bar in bars[-ROWS:]]
     part = "" if is_whole and len(rows) == len(bars) else f"; the last {len(rows)} activations"
     title = f"thread {thread_id!r}: {thread['status']}{asks}{part}"
     return one_line(title), ("agent", "state", "time", "tokens", "text"), rows
 
 
-def _bars(window: Window, thread: JsonObject) -> tuple[list[JsonObject], bool]:
+def _bars(window: Window, thread: JsonObject) -> tuple[list[JsonObject], list[Span], bool]:
     if thread["changed"]:
-        return [], True
+        return [], [], True
     data = window.call("timeline", {"thread_id": thread["thread_id"], "last": ROWS})
     bars = [bar for bar in data["bars"] if bar["kind"] == "agent" and bar["state"] != _VOID]
-    return bars, data["is_whole"]
+    return bars, data["pauses"], data["is_whole"]
 
 
-def _bar(bar: JsonObject) -> Iterable[str]:
-    seconds = "" if bar["ended"] is None else f"{bar['ended'] - bar['began']:.1f} s"
+def _bar(bar: JsonObject, pauses: Sequence[Span]) -> Iterable[str]:
+    worked = None if bar["ended"] is None else free_in(Span(bar["began"], bar["ended"]), pauses)
+    seconds = "" if worked is None else f"{worked:.1f} s"
     tokens = bar["tokens_in"] + bar["tokens_out"]
     return bar["address"], bar["state"], seconds, str(tokens or ""), bar["text"]
 

@@ -73,8 +73,7 @@ class _Client:
         self._seen: Hashable = None
         self._thread: JsonObject | None = None
         self._checked = self._sent = 0.0
-        # Start of each bar, because an enclosing bar may start before the part that is read.
-        self._begun: dict[str, JsonObject] = {}
+        self._bar_ids = set[str]()
         self._fault: str | None = None
 
     async def due(self) -> list[Update]:
@@ -117,7 +116,7 @@ class _Client:
         if thread != self._thread:
             updates.append(("thread", thread))
         if thread["status"] == "new":  # the thread was deleted, or does not exist yet
-            self._since, self._begun = None, {}
+            self._since, self._bar_ids = None, set()
         elif thread["changed"] is None and thread["updated"]:
             updates += await self._bars(seen)
         self._thread, self._seen = thread, seen
@@ -135,12 +134,11 @@ class _Client:
             return []
         if timeline["upto"] == self._since:
             return []
-        before = self._begun if timeline["continues"] else {}
-        bars = [{**bar, **before.get(bar["id"], {})} for bar in timeline["bars"]]
-        now = {bar["id"]: {"began": bar["began"], "step": bar["step"]} for bar in bars}
-        gone = [] if timeline["continues"] else [each for each in self._begun if each not in now]
-        self._begun, self._since = before | now, timeline["upto"]
-        return [("timeline", {**timeline, "bars": bars, "gone": gone})]
+        now = {bar["id"] for bar in timeline["bars"]}
+        gone = set() if timeline["continues"] else self._bar_ids - now
+        self._bar_ids = self._bar_ids - gone | now
+        self._since = timeline["upto"]
+        return [("timeline", {**timeline, "gone": [*gone]})]
 
     def _failed(self, error: AgentGraphError) -> list[Update]:
         was, self._fault = self._fault, reason(error)

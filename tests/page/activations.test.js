@@ -74,7 +74,8 @@ const LAPS = [
 test("a place stands as its last activation, and counts what all of them took", () => {
   const found = placeStatuses(PLACES, LAPS);
   const {runs, seconds, tokens, state, last} = found.get("writer");
-  assert.deepEqual([runs, seconds, tokens, state, last.id], [2, 1, 7, "running", LAPS[5].id]);
+  assert.deepEqual([runs, tokens, state, last.id], [2, 7, "running", LAPS[5].id]);
+  assert.equal(Math.round(seconds - (Date.now() / 1000 - LAPS[5].began)), 1); // the second one runs
   assert.equal(found.get("refine").tokens, 7);
   assert.equal(found.get("report").state, "running");
   assert.equal(found.get("pages").state, "idle");
@@ -111,7 +112,22 @@ test("a discarded activation counts only while there is no other", () => {
 
 test("the time in which a question waited is known", () => {
   const own = bar("report/refine[0]/writer", 0, 9);
-  const asked = bar("report/refine[0]/writer", 2, 8, {id: "asked", kind: "question"});
+  const asked = bar(own.id, 2, 8, {id: "asked", kind: "question", inside: own.id});
   const found = placeStatuses(PLACES, [own, asked]).get("writer");
-  assert.deepEqual([found.runs, found.seconds, found.waited], [1, 9, 6]);
+  assert.deepEqual([found.runs, found.seconds, found.waited], [1, 3, 6]);
+});
+
+test("a pause before a resume is no work, and an open question waits until now", () => {
+  const began = Date.now() / 1000 - 100;
+  const own = bar("report/refine[0]/writer", began, null, {state: "asks"});
+  const asked = {id: "asked", kind: "question", state: "asks", inside: own.id};
+  const bars = [own, bar(own.id, began + 30, null, asked)];
+  const found = placeStatuses(PLACES, bars, {pauses: new Map([[began + 1, began + 21]])}).get("writer");
+  assert.deepEqual([found.seconds, found.waited].map(Math.round), [10, 70]);
+});
+
+test("a chat agent counts the time of the agents that it transferred to", () => {
+  const tree = node("desk", "chat", [node("help", "chat"), node("search", "chat", [], {is_called: true})]);
+  const bars = [bar("desk", 0, 2), bar("desk/search(0)", 0, 1, {inside: "desk"}), bar("desk[1]/help", 2, 5)];
+  assert.equal(placeStatuses(placesOf(tree), bars).get("desk").seconds, 5);
 });

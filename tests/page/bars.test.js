@@ -19,10 +19,14 @@ test("what does not continue takes the place of all that is known", () => {
   assert.deepEqual(ids(known), ["c"]);
 });
 
-test("a bar that grows keeps when it began; one that is retried begins again", () => {
-  const known = knownBars([bar("grows", 0, null), bar("retried", 0, 1)]);
-  mergeBars(known, {bars: [bar("grows", 5, 6), bar("retried", 5, 6)], continues: true});
-  assert.deepEqual([...known.values()].map(({began, ended}) => [began, ended]), [[0, 6], [5, 6]]);
+test("an enclosing bar keeps when it began; one that is resumed begins again", () => {
+  const inside = {inside: "grows"};
+  const known = knownBars([bar("grows", 0, null), bar("first", 0, 1, inside), bar("resumed", 1, 2)]);
+  const bars = [bar("grows", 5, 6), bar("next", 5, 6, inside), bar("resumed", 5, 6)];
+  mergeBars(known, {bars, continues: true});
+  assert.deepEqual([...known.values()].map(({id, began, ended}) => [id, began, ended]), [
+    ["grows", 0, 6], ["first", 0, 1], ["resumed", 5, 6], ["next", 5, 6],
+  ]);
 });
 
 test("a long text is cut", () => {

@@ -23,6 +23,7 @@ test("amounts are texts, of the other thread too; an unknown cost has no width",
     ["1.2k", "90"], ["1.2k", ""],
   ]);
   assert.equal(flameRows(frames, "seconds")[0].total, "1:15 min");
+  assert.equal(flameRows([frame("r", 0)], "tokens")[0].total, "not reported");
   assert.deepEqual(flameRows(frames, "cost").map((row) => [row.total, row.width]), [
     ["0.05", 1], ["unknown", 0],
   ]);

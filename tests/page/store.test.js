@@ -31,13 +31,13 @@ function opened(threadId) {
 test("nothing of a thread stays that another page has deleted", () => {
   const {store, send} = opened("t");
   send("thread", SEEN);
-  send("timeline", {bars: [bar("a", 0, null)], continues: false, is_whole: false});
+  send("timeline", {bars: [bar("a", 0, null)], pauses: [[1, 2]], continues: false, is_whole: false});
   send("text", {address: "a", place: "a", id: "m", text: "Bees.", is_whole: true});
   store.set({talk: {events: []}});
   send("thread", {...SEEN, status: "new"});
-  const {bars, texts, saying, talk, isWhole, thread} = store.state;
-  assert.deepEqual([bars.size, texts.size, saying.size, talk, isWhole, thread.status], [
-    0, 0, 0, null, true, "new",
+  const {bars, pauses, texts, saying, talk, isWhole, thread} = store.state;
+  assert.deepEqual([bars.size, pauses.size, texts.size, saying.size, talk, isWhole, thread.status], [
+    0, 0, 0, 0, null, true, "new",
   ]);
 });
 

@@ -9,9 +9,10 @@ import {isLap, labelOf, optionText} from "../../agentgraph/window/page/labels.js
 import {bar} from "./trees.js";
 
 test("durations are read as people say them", () => {
-  const seconds = [0, 0.0994, 0.0996, 3.44, 59.96, 125, 3600, 172800, null, undefined, NaN, -1];
+  const seconds = [0, 0.0994, 0.9994, 0.9996, 3.44, 59.96, 125, 3600, 172800, null, undefined, NaN, -1];
   assert.deepEqual(seconds.map(durationText), [
-    "0 ms", "99 ms", "0.1 s", "3.4 s", "1:00 min", "2:05 min", "1.0 h", "2.0 d", "", "", "", "0 ms",
+    "0 ms", "99 ms", "999 ms", "1.0 s", "3.4 s", "1:00 min", "2:05 min", "1.0 h", "2.0 d", "", "", "",
+    "0 ms",
   ]);
 });
 

@@ -62,6 +62,23 @@ def test_frames_are_the_tree_and_add_up_to_what_was_spent(drive: Drive) -> None:
     assert whole.seconds == pytest.approx(sum(each.own_seconds for each in flame.frames))
 
 
+def test_an_open_question_waits_and_a_pause_before_a_resume_is_no_work(drive: Drive) -> None:
+    asks = ag.human("boss", "Print it?")
+    runner = ag.Runner(ag.sequential("report", [says("writer"), critic("critic"), asks]))
+    with pytest.raises(ag.LimitError):
+        list(drive.run(runner, "Go.", thread_id="t", limits=ag.Limits(steps=1)))
+    paused = time.time()
+    time.sleep(0.3)
+    began = time.time()
+    list(drive.resume(runner, "t", limits=ag.Limits(steps=9)))
+    (pause,) = runner.timeline("t").pauses
+    assert pause.began <= paused < began <= pause.ended
+    flames = [runner.flame("t") for _ in range(2)]
+    before, after = ({each.path: each for each in one.frames} for one in flames)
+    assert before["report/critic"].seconds < 0.3
+    assert 0 < before["report/boss"].waiting < after["report/boss"].waiting == after["report"].waiting
+
+
 def test_a_cost_is_known_where_an_agent_is_at_one_place(drive: Drive) -> None:
     judge = critic("critic")
     tree = report(ag.sequential("more", [judge]), judge=judge)

@@ -1,6 +1,7 @@
 // Maps bars to the places of a tree: the place of an activation, the status of a place.
 
 import {valueOf} from "./maps.js";
+import {makeMeasure} from "./work.js";
 
 /**
  * @import {
@@ -181,26 +182,27 @@ export function worstState(states) {
   return ORDER.find((state) => found.has(state)) ?? "idle";
 }
 
-/** Return the status of each place: by id {runs, seconds, tokens, state, last, counts}.
+/** Return the status of each place: by id {runs, seconds, waited, tokens, state, last, counts}.
  *
  * `picks` may choose one iteration, transfer, item or call by its counter: the status of the places
  * inside is then that of the chosen one. `counts` has the state of each: {state, key, own}, where `own`
- * is its bar.
+ * is its bar. `pauses` are the times without an active run, by their start.
  * The bars are in the order of their start.
  *
  * @param {Places} places
  * @param {Bar[]} bars
- * @param {{turn?: number | null, picks?: Map<string, string>}} [options]
+ * @param {{turn?: number | null, picks?: Map<string, string>, pauses?: Map<number, number>}} [options]
  * @returns {PlaceStatuses}
  */
-export function placeStatuses(places, bars, {turn = null, picks = new Map()} = {}) {
+export function placeStatuses(places, bars, {turn = null, picks = new Map(), pauses = new Map()} = {}) {
+  const measure = makeMeasure(bars, pauses);
   /** @type {Map<string, MadeStatus>} */
   const found = new Map();
   for (const id of places.keys()) found.set(id, newStatus());
   for (const bar of bars) {
     const place = bar.place === null ? undefined : places.get(bar.place);
     if (!place || (turn !== null && bar.turn !== turn)) continue;
-    addBar(found, place, bar, picks);
+    addBar(found, place, bar, picks, measure);
   }
   const roots = [...places.values()].filter((place) => !place.parent);
   for (const root of roots) settle(found, root.node);
@@ -218,8 +220,9 @@ function newStatus() {
  * @param {Place} place
  * @param {Bar} bar
  * @param {Map<string, string>} picks
+ * @param {ReturnType<typeof makeMeasure>} measure
  */
-function addBar(found, place, bar, picks) {
+function addBar(found, place, bar, picks, measure) {
   const parts = addressParts(bar.address);
   const way = [];
   for (let at = /** @type {Place | null} */ (place); at; at = at.parent) way.push(at);
@@ -233,7 +236,7 @@ function addBar(found, place, bar, picks) {
     const pick = picks.get(at.node.id);
     if (pick !== undefined && pick !== null && pick !== count) return;
   }
-  addRun(valueOf(found, place.node.id), place, bar, parts);
+  addRun(valueOf(found, place.node.id), place, bar, parts, measure);
 }
 
 /**
@@ -241,17 +244,19 @@ function addBar(found, place, bar, picks) {
  * @param {Place} place
  * @param {Bar} bar
  * @param {AddressPart[]} parts
+ * @param {ReturnType<typeof makeMeasure>} measure
  */
-function addRun(status, place, bar, parts) {
+function addRun(status, place, bar, parts, measure) {
   status.tokens += bar.tokens_in + bar.tokens_out;
-  if (bar.kind === "question" && bar.state === "done") status.waited += (bar.ended ?? bar.began) - bar.began;
   if (bar.kind !== "agent") return;
   const isLap = place.counter === "iteration" && parts[place.depth]?.count !== null;
   if (isLap) return;
   if (!status.last || bar.state !== "void" || status.last.state === "void") status.last = bar;
   if (bar.state === "void") return;
   status.runs += 1;
-  status.seconds += Math.max(0, (bar.ended ?? bar.began) - bar.began);
+  const {seconds, waited} = measure(bar);
+  status.seconds += seconds;
+  status.waited += waited;
 }
 
 /** Return the counts of a place for one set of enclosing counters; the page shows the last ones.
@@ -293,6 +298,11 @@ function settle(found, node) {
     each.state = each.own?.state ?? worstState([...each.inside.values()].map((bar) => bar.state));
   }
   for (const each of inside) status.tokens += each.tokens;
+  for (const [i, {is_called: isCalled}] of node.children.entries()) {
+    if (node.kind !== "chat" || isCalled) continue; // the bar of an agent after a transfer is not inside
+    status.seconds += inside[i].seconds;
+    status.waited += inside[i].waited;
+  }
   const active = inside.filter((each) => each.state !== "idle");
   if (status.last) status.state = status.last.state;
   else if (active.length) status.state = worstState(active.map((each) => each.state));

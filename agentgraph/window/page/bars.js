@@ -10,19 +10,32 @@ const MOST_TEXT = 2000; // stored characters of a bar; the activation panel read
 /**
  * Merge bars into the known ones. A timeline that `continues` is added; another one replaces them.
  *
+ * An enclosing bar may have started before the steps of the later timeline.
+ *
  * @param {Map<string, Bar>} known
- * @param {Timeline & {gone?: string[]}} timeline
+ * @param {Pick<Timeline, "bars" | "continues"> & {gone?: string[]}} timeline
  */
 export function mergeBars(known, {bars, continues, gone = []}) {
   if (!continues) known.clear();
   for (const id of gone) known.delete(id);
+  const outer = new Set([...known.values()].map((bar) => bar.inside));
+  const since = bars.reduce((least, bar) => Math.min(least, bar.began), Infinity);
   for (const bar of bars) {
-    const before = known.get(bar.id);
-    const isRetry = before && before.ended !== null && bar.began >= before.ended;
-    if (before && !isRetry) bar.began = Math.min(bar.began, before.began);
+    const before = outer.has(bar.id) && bar.kind === "agent" ? known.get(bar.id) : null;
+    if (before && before.began < since) Object.assign(bar, {began: before.began, step: before.step});
     if (bar.text.length > MOST_TEXT) bar.text = `${bar.text.slice(0, MOST_TEXT)}…`;
     known.set(bar.id, bar);
   }
+}
+
+/** Merge pauses into the known ones, as `mergeBars` merges bars.
+ *
+ * @param {Map<number, number>} known
+ * @param {Pick<Timeline, "pauses" | "continues">} timeline
+ */
+export function mergePauses(known, {pauses, continues}) {
+  if (!continues) known.clear();
+  for (const [began, ended] of pauses) known.set(began, ended);
 }
 
 /**

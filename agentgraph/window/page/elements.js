@@ -99,13 +99,13 @@ export function icon(kind) {
 
 // numbers
 
-/** Format seconds: 12 ms, 3.4 s, 2:05 min, 3.2 h.
+/** Format seconds: 120 ms, 3.4 s, 2:05 min, 3.2 h.
  *
  * @param {number | null | undefined} seconds
  */
 export function durationText(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "";
-  if (seconds < 0.0995) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
+  if (seconds < 0.9995) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
   if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
   if (seconds < 3600) {
     const whole = Math.round(seconds);

@@ -3,6 +3,7 @@
 import {countText, durationText, el, focusIn, shortText, timeText} from "./elements.js";
 import {actionButton, foldable} from "./entries.js";
 import {stateText} from "./states.js";
+import {makeMeasure} from "./work.js";
 
 /** @import {Bar, Entry, Store} from "./page.d.ts" */
 /** @import {Activation} from "./shapes.d.ts" */
@@ -25,12 +26,13 @@ const COMPOSITES = new Set(["sequential", "loop", "parallel", "workflow", "each"
 export function factEntries(store, facts, bar) {
   const state = bar?.state ?? facts.status ?? "";
   const step = bar?.step ?? facts.steps?.at(-1);
-  const took = facts.began && facts.ended ? facts.ended - facts.began : null;
+  const {took, waited} = lengthsOf(store, facts, bar);
   const words = [
     facts.turn === undefined ? "" : `turn ${facts.turn + 1}`,
     facts.iteration === null || facts.iteration === undefined ? "" : `iteration ${facts.iteration + 1}`,
     timeText(facts.began),
     took === null ? "" : `took ${durationText(took)}${stepsText(facts.steps)}`,
+    waited ? `waited ${durationText(waited)}` : "",
     ownTokensText(facts, state),
   ].filter(Boolean);
   const status = [state, words];
@@ -52,6 +54,19 @@ export function factEntries(store, facts, bar) {
   entries.push(...againEntries(store));
   if (step) entries.push(["ids", step, () => foldable("Ids", () => stepView(step), {class: "ids"})]);
   return [...entries, ...voidEntries(store, bar), ...lapEntries(store, bar)];
+}
+
+/** Return the seconds that an ended activation took, and those that its questions waited.
+ *
+ * @param {Store} store
+ * @param {Facts} facts
+ * @param {Bar | undefined} bar
+ */
+function lengthsOf({state}, facts, bar) {
+  const ended = bar ? bar.ended : facts.ended;
+  if (!bar) return {took: facts.began && ended ? ended - facts.began : null, waited: 0};
+  const {seconds, waited} = makeMeasure(state.bars.values(), state.pauses)(bar);
+  return {took: ended === null ? null : seconds, waited};
 }
 
 /** @param {string[] | undefined} steps */

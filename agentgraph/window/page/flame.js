@@ -44,7 +44,8 @@ export function flameRows(frames, by, others = []) {
 function amountText(by, amount) {
   if (amount === null) return "unknown";
   if (by === "cost") return String(amount);
-  return by === "tokens" ? countText(Number(amount)) : durationText(Number(amount));
+  if (by === "tokens") return Number(amount) ? countText(Number(amount)) : "not reported";
+  return durationText(Number(amount));
 }
 
 /** Make the view: {node, update}.
@@ -58,9 +59,10 @@ export function makeFlame(store, backend) {
     ...MEASURES.map(([value, text]) => el("option", {value}, text)));
   const compared = el("select", {"aria-label": "Compare with", onchange: read});
   const note = el("span", {class: "quiet", role: "status"});
+  const about = el("span", {class: "quiet"}, "dark: the agent itself; light: the agents inside");
   const list = el("ul", {class: "flame-rows", "aria-label": "Agents"});
   const node = el("section", {class: "talk flame", "aria-label": "Agents"},
-    el("div", {class: "flame-tools"}, measure, compared, note),
+    el("div", {class: "flame-tools"}, measure, compared, note, about),
     el("div", {class: "talk-scroller", tabindex: 0}, list));
   /** @type {(Flame | null)[]} */
   let flames = [];
@@ -99,6 +101,7 @@ export function makeFlame(store, backend) {
     const by = /** @type {Measure} */ (measure.value);
     const nothing = state.thread?.changed ? "The tree has changed" : "Nothing has run yet.";
     note.textContent = own ? `Turn ${own.turn + 1}` : nothing;
+    about.hidden = !own?.frames.length;
     list.replaceChildren(...flameRows(own?.frames ?? [], by, other?.frames).map(rowNode));
   }
 

@@ -44,6 +44,8 @@ export interface State {
   stopping: string | null;
   thread: Thread | null;
   bars: Map<string, Bar>;
+  /** The ends of the times without an active run, by their start. */
+  pauses: Map<number, number>;
   /** Whether `bars` has all bars of the thread. */
   isWhole: boolean;
   /** The text so far of the message that is streamed, by address. */
@@ -159,8 +161,9 @@ export interface Count {
 /** The status of a place. */
 export interface PlaceStatus {
   runs: number;
+  /** Seconds in which it worked; of a chat agent also those of the agents that it transferred to. */
   seconds: number;
-  /** Seconds of `seconds` in which its own questions waited for answers. */
+  /** Seconds in which its own questions waited for answers. */
   waited: number;
   tokens: number;
   state: ShownState;
@@ -257,11 +260,14 @@ export interface Piece {
   to: number;
 }
 
+/** A hidden wait; `isOpen` if it lasts. */
+export type Wait = Piece & {isOpen: boolean};
+
 export interface Axis {
   toUnits(time: number): number;
   toTime(units: number): number;
   lengthAt(now: number): number;
-  waits: Piece[];
+  waits: Wait[];
 }
 
 export interface View {
@@ -273,7 +279,7 @@ export interface View {
   left: number;
   /** Pixels of a unit. */
   scale: number;
-  readonly waits: Piece[];
+  readonly waits: Wait[];
   readonly length: number;
   toX(time: number): number;
   toTime(x: number): number;

@@ -295,7 +295,7 @@ export function makePainter(canvas) {
   function waitWords(view) {
     return view.waits.map((wait) => {
       const [x, length] = placeOf(wait, view);
-      const text = `⋯ ${durationText(wait.to - wait.from)}`;
+      const text = wait.isOpen ? "⋯" : `⋯ ${durationText(wait.to - wait.from)}`;
       const {width} = context.measureText(text);
       return {text, from: x + 2, to: x + 2 + width, fits: length > width};
     }).filter(({fits}) => fits);

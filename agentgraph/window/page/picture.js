@@ -198,12 +198,11 @@ function backLine({kind, most, children}) {
 function factsText({runs, seconds, waited, tokens, state, last}, id) {
   if (state === "idle") return "";
   const isRunning = state === "running" && last?.place === id && last.ended === null;
-  const running = isRunning ? Math.max(0, Date.now() / 1000 - last.began) : 0;
-  const time = Math.floor(seconds + running);
+  const time = Math.floor(seconds);
   return [
     runs > 1 ? `×${countText(runs)}` : "",
     isRunning ? (time < 60 ? `${time} s` : durationText(time)) : "",
-    !isRunning && seconds ? durationText(seconds - waited) : "",
+    !isRunning && seconds ? durationText(seconds) : "",
     waited >= SHOWN_WAIT ? `waited ${durationText(waited)}` : "",
     tokens ? `${countText(tokens)} tok` : "",
   ].filter(Boolean).join(" · ");

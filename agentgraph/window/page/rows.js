@@ -160,7 +160,8 @@ export function makeAxis({items, begin, end, isOpen, isWaiting}, isShort, now) {
       return piece.from + (units - piece.at) / piece.speed;
     },
     lengthAt: (time) => Math.max(toUnits(isOpen ? Math.max(until, time) : until), 0.001),
-    waits: pieces.filter((piece) => piece.speed < 1),
+    waits: pieces.filter(({speed}) => speed < 1)
+      .map((piece) => ({...piece, isOpen: isWaiting && !isOpen && piece.to === last})),
   };
 }
 

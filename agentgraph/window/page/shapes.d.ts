@@ -189,6 +189,8 @@ export interface Bar {
 
 export interface Timeline {
   bars: Bar[];
+  /** The times without an active run, from the end of a run to its resume. */
+  pauses: [began: number, ended: number][];
   /** The value for `since`. */
   upto: string;
   /** Whether `bars` has only the bars that are new or changed after `since`. */

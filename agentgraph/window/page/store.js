@@ -4,7 +4,7 @@
 // its element, `update` is called with the state and the Set of keys that have changed.
 
 import {pathsOf} from "./activations.js";
-import {dropOldest, mergeBars, placeBars} from "./bars.js";
+import {dropOldest, mergeBars, mergePauses, placeBars} from "./bars.js";
 
 /** @import {Backend, Bar, Receive, Received, Panel, State, Store} from "./page.d.ts" */
 /** @import {News, Thread, ThreadRow, Timeline} from "./shapes.d.ts" */
@@ -96,6 +96,7 @@ export function makeStore(backend) {
   function receiveBars(timeline) {
     const {bars, is_whole: isWhole} = timeline;
     mergeBars(state.bars, timeline);
+    mergePauses(state.pauses, timeline);
     placeBars(bars, paths);
     const said = state.texts.size;
     for (const bar of bars) if (bar.state !== "running") forgetText(bar);
@@ -281,7 +282,8 @@ export function makeStore(backend) {
 /** Return the state of a thread before any of it is read. */
 function nothing() {
   return {
-    bars: new Map(), texts: new Map(), streamed: new Map(), saying: new Map(), isWhole: true, talk: null,
+    bars: new Map(), pauses: new Map(), texts: new Map(), streamed: new Map(), saying: new Map(),
+    isWhole: true, talk: null,
   };
 }
 

@@ -135,17 +135,19 @@ export function makeTree(store) {
     const last = bars.reduce((most, bar) => Math.max(most, bar.turn), 0);
     showTurns(last);
     const turn = state.turn === -1 ? null : Math.min(state.turn ?? last, last);
-    const found = placeStatuses(places, bars, {turn, picks: state.picks});
+    const {pauses} = state;
+    const found = placeStatuses(places, bars, {turn, picks: state.picks, pauses});
     closeUnchosen(found);
     const selectedPlace = state.bars.get(state.selected ?? "")?.place;
     const {saying, picks} = state;
     const pending = state.line === null ? (state.thread?.pending ?? []) : [];
     const questions = new Map(pending.map((each) => [each.address, questionText(each.value)]));
-    const showPicture = () => picture.show(found, {selectedPlace, saying, picks, questions});
-    showPicture();
+    const look = {selectedPlace, saying, picks, questions};
+    const showPicture = () => picture.show(placeStatuses(places, bars, {turn, picks, pauses}), look);
+    picture.show(found, look);
     clearInterval(elapsing);
-    const isRunning = [...found.values()].some((status) => status.state === "running");
-    if (isRunning && state.isConnected) elapsing = setInterval(showElapsed, ELAPSED, showPicture);
+    const isGrowing = [...found.values()].some(({state: now}) => now === "running" || now === "asks");
+    if (isGrowing && state.isConnected) elapsing = setInterval(showElapsed, ELAPSED, showPicture);
   });
 
   /** @param {() => void} showPicture */

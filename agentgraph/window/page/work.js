@@ -1,0 +1,57 @@
+// How long bars worked: without waits for people, and without pauses before a resume.
+
+/** @import {Bar} from "./page.d.ts" */
+
+/** @typedef {[began: number, ended: number]} Span */
+
+/** Return a function that measures bars: the seconds that one worked, and that its questions waited.
+ *
+ * @param {Iterable<Bar>} bars all bars of the thread
+ * @param {Iterable<Span>} pauses the times without an active run
+ * @param {number} [now]
+ * @returns {(bar: Bar) => {seconds: number, waited: number}}
+ */
+export function makeMeasure(bars, pauses, now = Date.now() / 1000) {
+  /** @type {Map<string | null, Span[]>} */
+  const asked = new Map();
+  let end = 0; // the end of a bar that has no own one: the last known time of the thread
+  for (const bar of bars) {
+    end = Math.max(end, bar.ended ?? bar.began);
+    if (bar.kind !== "question") continue;
+    const waits = asked.get(bar.inside) ?? [];
+    waits.push([bar.began, bar.ended ?? now]);
+    asked.set(bar.inside, waits);
+  }
+  const idle = [...pauses];
+  return (bar) => {
+    const until = bar.ended ?? (bar.state === "running" ? now : end);
+    const waits = asked.get(bar.id) ?? [];
+    const free = clipped([...waits, ...idle], bar.began, until);
+    return {seconds: Math.max(0, until - bar.began - lengthOf(free)), waited: lengthOf(waits)};
+  };
+}
+
+/**
+ * @param {Span[]} spans
+ * @param {number} from
+ * @param {number} to
+ */
+function clipped(spans, from, to) {
+  return spans
+    .map(([began, ended]) => /** @type {Span} */ ([Math.max(began, from), Math.min(ended, to)]))
+    .filter(([began, ended]) => ended > began);
+}
+
+/** Return the length of spans; where they overlap it counts once.
+ *
+ * @param {Span[]} spans
+ */
+function lengthOf(spans) {
+  let length = 0;
+  let until = -Infinity;
+  for (const [began, ended] of [...spans].sort(([a], [b]) => a - b)) {
+    length += Math.max(0, ended - Math.max(began, until));
+    until = Math.max(until, ended);
+  }
+  return length;
+}
