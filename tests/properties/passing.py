@@ -93,6 +93,8 @@ def _lanes_of(spec: specs.Spec) -> tuple[specs.Spec, ...]:
             return (spec.agent,)
         case specs.Parallel() | specs.Workflow():
             return spec.sub_agents
+        case specs.Chat() | specs.Flow():
+            return tuple(agent for agent, _ in spec.agents)
     return ()
 
 
