@@ -134,3 +134,16 @@ def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCa
     return ToolMessage(
         NO_RESULT, id=made_up, name=call["name"], tool_call_id=call_id(call), status="error"
     )
+
+
+def decision_in(result: BaseMessage) -> str | None:
+    """Return the decision of a person that took the place of a tool's result, such as "reject".
+
+    >>> mark = {"lc_source": "hitl_interrupt_decision", "lc_data": {"decision": "reject"}}
+    >>> decision_in(ToolMessage("No.", tool_call_id="1", additional_kwargs=mark))
+    'reject'
+    """
+    match result.additional_kwargs:
+        case {"lc_source": "hitl_interrupt_decision", "lc_data": {"decision": str(kind)}}:
+            return kind
+    return None

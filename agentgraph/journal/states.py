@@ -28,7 +28,7 @@ ListedStatus = Literal[Status, "unreadable"]
 """The same, and that of a thread in a list that this version of agentgraph cannot read."""
 ActivationStatus = Literal["running", "asks", "failed", "done", "stopped"]
 BarState = Literal["done", "running", "asks", "failed", "stopped", "void"]
-ToolStatus = Literal["done", "failed", "waits"]
+ToolStatus = Literal["done", "failed", "rejected", "waits"]
 
 STATUS: Mapping[State, Status] = {
     State.RUNNING: "running",

@@ -13,7 +13,7 @@ from math import inf
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from agentgraph.agents.approvals import tools_asked_about
-from agentgraph.graph.paired_calls import calls_of
+from agentgraph.graph.paired_calls import calls_of, decision_in
 from agentgraph.graph.stamps import address_of, event_order, time_in
 from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, Written
@@ -21,7 +21,7 @@ from agentgraph.journal.states import BAR_STATE, BarState
 from agentgraph.journal.step_runs import QuestionSpan, StepRuns
 from agentgraph.journal.steps import AgentStep, last_start, used_in
 from agentgraph.journal.story import Story
-from agentgraph.reports.activation_calls import call_begins
+from agentgraph.reports.activation_calls import call_begins, calls_start
 from agentgraph.reports.bars import (
     LONGEST,
     Bar,
@@ -197,7 +197,7 @@ class _Chart:
         return [*said.values()]
 
     def _add_tool_calls(self, agent_step: AgentStep, part: BarPart, own: Bar) -> None:
-        calls, before = self._called(agent_step)
+        calls, before, decided = self._called(agent_step)
         results: dict[str, ToolMessage] = {}
         began = call_begins(agent_step.saved)
         for where in (*agent_step.saved.results.values(), *agent_step.saved.writes.values()):
@@ -207,9 +207,11 @@ class _Chart:
         names = {call["id"] or "": str(call["name"]) for call in calls}
         for number, call_id in enumerate(dict.fromkeys([*names, *results])):
             this, name, result = part, names.get(call_id, ""), results.get(call_id)
+            if call_id in decided or (result is not None and decision_in(result)):
+                continue  # a person rejected or answered it, so the tool did not run
             if result is not None:
                 order, failed = event_order(result), result.status == "error"
-                begin = max(part.began, began.get(result.id, 0.0))
+                begin = max(part.began, began.get(result.id, calls_start(agent_step)))
                 ended = max(order.time, begin) if order else part.ended
                 if part.ended is not None and ended is not None:
                     ended = min(ended, part.ended)
@@ -219,22 +221,28 @@ class _Chart:
             self._calls[(own.turn, own.address, before + number)] = bar_id
             self._bars[bar_id] = self._part_of(own, bar_id, "tool", name, agent_step, this)
 
-    def _called(self, agent_step: AgentStep) -> tuple[Sequence[ToolCall | InvalidToolCall], int]:
+    def _called(
+        self, agent_step: AgentStep
+    ) -> tuple[Sequence[ToolCall | InvalidToolCall], int, set[str]]:
+        """Return the calls of a step, their first number, and the ids of those decided before."""
         position = agent_step.saved.position
         progress = position.get("chat") if position else None
         before = progress.get("tool_calls", 0) if progress else 0
+        decided = set[str]()
         at: Saved | None = agent_step.saved
         namespace = agent_step.saved.namespace
         while at is not None and (at := self._story.by_key.get((namespace, at.parent_id))) is not None:
             for writes in at.writes.values():
                 for each in reversed(writes.get("messages") or ()):
+                    if isinstance(each, ToolMessage) and decision_in(each):
+                        decided.add(each.tool_call_id)
                     if (
                         isinstance(each, AIMessage)
                         and address_of(each) == agent_step.visit.address
                         and calls_of(each)
                     ):
-                        return calls_of(each), before
-        return (), before
+                        return calls_of(each), before, decided
+        return (), before, decided
 
     def _add_question(self, turn: int, asked: QuestionSpan, runs: StepRuns) -> None:
         note, own = asked.note, self._bars.get(f"{turn}:{asked.note.address}")

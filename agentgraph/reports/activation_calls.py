@@ -12,13 +12,13 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_of
 from agentgraph.graph.deadlines import substitute_in
 from agentgraph.graph.internals import INTERRUPT, RESUME
-from agentgraph.graph.paired_calls import answers_in, call_id, calls_of
+from agentgraph.graph.paired_calls import answers_in, call_id, calls_of, decision_in
 from agentgraph.graph.stamps import Deadline, Entry, Note, event_order, seconds
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.task_results import TAG
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.states import TOOL_STATUS, State, ToolStatus
-from agentgraph.journal.steps import AgentStep
+from agentgraph.journal.steps import AgentStep, last_start
 from agentgraph.reports.activation_steps import FoundActivation
 from agentgraph.tree.places import Tree
 
@@ -32,9 +32,10 @@ class ToolRun:
         args: The arguments; for an agent that a function ran, `{"request": ...}`.
         id: The id of the call; for an agent that a function ran, its number or key.
         result: The text of the result; None without a result.
-        status: "done", "failed" (the result is an error, or the call failed the activation), or "waits"
-            (there is no result yet).
-        began: Time of the model's request, in seconds since 1970; None if unknown.
+        status: "done", "failed" (the result is an error, or the call failed the activation),
+            "rejected" (by a person), or "waits" (there is no result yet).
+        began: Start time of the call, in seconds since 1970; None if unknown, or if the tool did not
+            run, because a person rejected the call or answered it.
         ended: Time of the result, in seconds since 1970; None without a result.
     """
 
@@ -68,8 +69,10 @@ def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State)
     """Return the tool calls in a chat agent's messages, or the agents that a function ran."""
     runs: list[ToolRun] = []
     began: dict[str | None, float] = {}
+    starts: dict[str, float] = {}
     for agent_step in found.agent_steps:
         began |= call_begins(agent_step.saved)
+        starts[agent_step.visit.step] = calls_start(agent_step)
     for index, results in answers_in(said).items():
         message = said[index]
         for call, at in zip(calls_of(message), results, strict=True):
@@ -81,8 +84,8 @@ def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State)
                     args=args if isinstance(args, Mapping) else {"": args},
                     id=call_id(call),
                     result=None if result is None else str(result.text),
-                    status=TOOL_STATUS[_state_of(result, state)],
-                    began=_time(message) if at is None else began.get(said[at].id, _time(message)),
+                    status=_status(result, state),
+                    began=_time(message) if result is None else _start(result, began, starts),
                     ended=None if result is None else _time(result),
                 )
             )
@@ -95,10 +98,33 @@ def call_begins(saved: Saved) -> dict[str | None, float]:
     return {each.id: seconds(result["began"]) for result in results for each in result["messages"]}
 
 
-def _state_of(result: ToolMessage | None, state: State) -> State:
+def calls_start(agent_step: AgentStep) -> float:
+    """Return the start time of the calls of a step that `call_begins` does not have.
+
+    A step that asks for approval of a call starts the call after the answer.
+    """
+    chat = agent_step.place.chat
+    if chat is None or not chat.approve or agent_step.after is None:
+        return agent_step.visit.time
+    return last_start(agent_step.saved, agent_step.after)
+
+
+def _status(result: ToolMessage | None, state: State) -> ToolStatus:
     if result is None:
-        return State.FAILED if state is State.FAILED else State.RUNNING
-    return State.FAILED if result.status == "error" else State.DONE
+        return TOOL_STATUS[State.FAILED if state is State.FAILED else State.RUNNING]
+    if decision_in(result) == "reject":
+        return "rejected"
+    return TOOL_STATUS[State.FAILED if result.status == "error" else State.DONE]
+
+
+def _start(
+    result: ToolMessage, began: Mapping[str | None, float], starts: Mapping[str, float]
+) -> float | None:
+    """Return the start time of a call with a result: its own, or else that of its step."""
+    order = event_order(result)
+    if decision_in(result) or order is None:
+        return None
+    return began.get(result.id, starts.get(order.step))
 
 
 def _time(message: BaseMessage) -> float | None:

@@ -6,6 +6,7 @@ import {lineDiff, valueChanges} from "../../agentgraph/window/page/diff.js";
 import {countText, durationText, shortText, timeText} from "../../agentgraph/window/page/elements.js";
 import {asText, readObject, tokensText} from "../../agentgraph/window/page/entries.js";
 import {isLap, labelOf, optionText} from "../../agentgraph/window/page/labels.js";
+import {answerText} from "../../agentgraph/window/page/parts.js";
 import {bar} from "./trees.js";
 
 test("durations are read as people say them", () => {
@@ -35,6 +36,14 @@ test("a short text is one line without marks that turn its direction", () => {
 
 test("data is text, or indented JSON", () => {
   assert.deepEqual([asText("a"), asText({a: 1}), asText(undefined)], ["a", '{\n  "a": 1\n}', ""]);
+});
+
+test("an answer to a question for approval is the decision on each call", () => {
+  const asked = {action_requests: [{name: "pay", args: {usd: 1}}, {name: "pay", args: {usd: 2}}]};
+  const decisions = [{type: "approve"}, {type: "reject", message: "Too dear."}];
+  assert.equal(answerText(asked, {decisions}), "pay: approved, pay: rejected: Too dear.");
+  assert.equal(answerText({type: "tool_approval", name: "mail"}, {type: "edit"}), "mail: edited");
+  assert.equal(answerText("Print it?", "yes"), "yes");
 });
 
 test("tokens that were not reported are not told", () => {

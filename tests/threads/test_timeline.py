@@ -146,11 +146,24 @@ def test_a_question_for_approval_names_the_tool(timed: Callable[..., Timed], mod
         return "Paid."
 
     asks = {"tools": [pay], "approve": ["pay"], "interrupt_mode": mode}
-    thread = timed(chat("desk", calls(call("pay", usd=5)), "Done.", **asks))
+    thread = timed(chat("desk", calls(call("pay", usd=5), call("pay", usd=6)), "Done.", **asks))
     thread.run()
     asked = [bar for bar in thread.timeline().bars if bar.kind == "question"]
-    assert [bar.label for bar in asked] == ["approve pay?"]
+    label = "approve pay, pay?" if mode == "batched" else "approve pay?"
+    assert {bar.label for bar in asked} == {label}
     assert "5" in asked[0].text
+    time.sleep(0.2)
+    decisions = [{"type": "approve"}, {"type": "reject", "message": "Too much."}]
+    ids = [each.id for each in thread.use(lambda r: r.thread("t"), lambda r: r.athread("t")).pending]
+    thread.resume(
+        {"decisions": decisions} if mode == "batched" else dict(zip(ids, decisions, strict=True))
+    )
+    (paid,) = [bar for bar in thread.timeline().bars if bar.kind == "tool"]
+    assert (paid.text, (paid.ended or 9) - paid.began < 0.2) == ("Paid.", True)
+    runs = thread.use(lambda r: r.activation("t", "desk"), lambda r: r.aactivation("t", "desk")).tools
+    assert [(each.status, each.began is None) for each in runs] == [("done", False), ("rejected", True)]
+    assert runs[0].began is not None
+    assert (runs[0].ended or 9) - runs[0].began < 0.2
 
 
 def test_a_failure_that_is_retried_is_void(timed: Callable[..., Timed]) -> None:

@@ -3,8 +3,9 @@
 import {pathOf, pathsOf, placesOf} from "./activations.js";
 import {messageField} from "./changed_message.js";
 import {el, longText, newId} from "./elements.js";
-import {actionButton, asText, foldable, readObject, refusal} from "./entries.js";
+import {actionButton, foldable, readObject, refusal} from "./entries.js";
 import {faultsIn, questionForm, questionText, showFaults} from "./forms.js";
+import {answerText} from "./parts.js";
 
 /** @import {Backend, Child, Store} from "./page.d.ts" */
 /** @import {Activation, AskedQuestion, Changes, Spot} from "./shapes.d.ts" */
@@ -103,7 +104,7 @@ function answerForm({question, answer}) {
     longText(questionText(value), {most: 400}),
     answer === null || answer === undefined
       ? null
-      : el("p", {class: "quiet"}, `Answer: ${asText(answer).slice(0, 300)}`),
+      : el("p", {class: "quiet"}, `Answer: ${answerText(question.value, answer).slice(0, 300)}`),
     el("label", {class: "check"}, check, "Change answer"),
     place,
   );

@@ -1,7 +1,7 @@
 // The parts of an activation: its error, questions, tools, values and attempts.
 
 import {durationText, el, longText, shortText} from "./elements.js";
-import {actionButton, foldable} from "./entries.js";
+import {actionButton, asText, foldable} from "./entries.js";
 import {changeView, valueChanges} from "./diff.js";
 import {questionRest, questionText} from "./forms.js";
 import {lookAt} from "./looking.js";
@@ -11,6 +11,9 @@ import {stateText} from "./states.js";
 /** @import {Entry, Store} from "./page.d.ts" */
 /** @import {AskedQuestion, Attempt, Data, ToolRun, Values} from "./shapes.d.ts" */
 
+/** @type {Record<string, string>} */
+const DECIDED = {approve: "approved", edit: "edited", reject: "rejected", respond: "answered"};
+
 /** @param {string} error */
 export function errorView(error) {
   return longText(error, {tag: "pre", most: 3000});
@@ -19,19 +22,84 @@ export function errorView(error) {
 /** @param {AskedQuestion} asked */
 export function questionView({question, answer, is_answered: isAnswered, is_late: isLate}) {
   const asked = question.value;
-  /** @type {{name: string, args: Data}[]} */
-  const requests = asked?.action_requests ?? (asked?.type === "tool_approval" ? [asked] : []);
+  const requests = requestsIn(asked);
+  const decisions = isAnswered ? decisionsOn(requests, answer) : [];
   const rest = questionRest(asked);
+  const said = isLate ? "Default " : "Answer ";
   return el(
     "div",
     {class: "asked"},
     longText(questionText(asked), {most: 1500}),
-    ...requests.map(({name, args}) => el("div", {}, el("b", {}, shortText(name, 80)), dataView(args))),
+    ...requests.map(({name, args}, i) =>
+      el(
+        "div",
+        {class: "request"},
+        el("b", {}, shortText(name, 80)),
+        dataView(args),
+        decisions.length ? decisionView(decisions[i], said) : null,
+      ),
+    ),
     rest === undefined ? null : dataView(rest),
     !isAnswered
       ? el("p", {class: "quiet"}, isLate ? "Not answered in time" : "No answer yet")
-      : el("div", {}, el("span", {class: "quiet"}, isLate ? "Default " : "Answer "), dataView(answer)),
+      : decisions.length
+        ? null
+        : el("div", {}, el("span", {class: "quiet"}, said), dataView(answer)),
   );
+}
+
+/** Return the calls that a question for approval asks about.
+ *
+ * @param {Data} asked
+ * @returns {{name: string, args: Data}[]}
+ */
+function requestsIn(asked) {
+  return asked?.action_requests ?? (asked?.type === "tool_approval" ? [asked] : []);
+}
+
+/** Return the decisions on calls, one for each; none for another answer.
+ *
+ * @param {unknown[]} requests
+ * @param {Data} answer
+ * @returns {Data[]}
+ */
+function decisionsOn(requests, answer) {
+  /** @type {Data[]} */
+  const several = answer?.decisions ?? [answer];
+  const fits = several.length === requests.length && several.every((each) => DECIDED[each?.type]);
+  return fits ? several : [];
+}
+
+/**
+ * @param {Data} decision
+ * @param {string} said
+ */
+function decisionView(decision, said) {
+  const edited = decision.edited_action?.args;
+  return el(
+    "div",
+    {},
+    el("span", {class: "quiet"}, said),
+    decisionText(decision),
+    edited ? dataView(edited) : null,
+  );
+}
+
+/** @param {Data} decision */
+function decisionText({type, message}) {
+  return message ? `${DECIDED[type]}: ${message}` : (DECIDED[type] ?? "");
+}
+
+/** Return an answer in one line: the decisions on calls, or its data.
+ *
+ * @param {Data} asked
+ * @param {Data} answer
+ */
+export function answerText(asked, answer) {
+  const requests = requestsIn(asked);
+  const decisions = decisionsOn(requests, answer);
+  const texts = decisions.map((each, i) => `${requests[i].name}: ${decisionText(each)}`);
+  return texts.join(", ") || asText(answer);
 }
 
 /** @param {ToolRun} tool */

@@ -297,7 +297,7 @@ export interface ToolRun {
   args: Values;
   id: string;
   result: string | null;
-  status: "done" | "failed" | "waits";
+  status: "done" | "failed" | "rejected" | "waits";
   began: number | null;
   ended: number | null;
 }

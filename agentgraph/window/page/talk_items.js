@@ -355,8 +355,10 @@ function messageNodes(message, calls) {
 /** @param {TalkCall} each */
 function callNode({call, result}) {
   const message = result?.output?.message;
-  const state = !result ? "waits" : message?.data.status === "error" ? "failed" : "done";
-  const word = {waits: "no result yet", failed: "failed", done: ""}[state];
+  const isRejected = message?.data.additional_kwargs?.lc_data?.decision === "reject";
+  const ended = message?.data.status === "error" ? "failed" : "done";
+  const state = isRejected ? "rejected" : result ? ended : "waits";
+  const word = {waits: "no result yet", failed: "failed", rejected: "rejected", done: ""}[state];
   const body = () => el("div", {class: "inside"},
     el("span", {class: "quiet"}, "Arguments"), dataView(call.args),
     message ? el("span", {class: "quiet"}, "Result") : null,
