@@ -87,17 +87,6 @@ def around(address: str) -> str:
     return re.sub(r"\[\d+\]$", "", outer) or re.sub(r"\{\d+\}$", "", address)
 
 
-def _lanes_of(spec: specs.Spec) -> tuple[specs.Spec, ...]:
-    match spec:
-        case specs.Each():
-            return (spec.agent,)
-        case specs.Parallel() | specs.Workflow():
-            return spec.sub_agents
-        case specs.Chat() | specs.Flow():
-            return tuple(agent for agent, _ in spec.agents)
-    return ()
-
-
 class Passed(BaseCallbackHandler):
     """The context and the config of one call, with a handler that keeps the trace of it.
 
@@ -188,10 +177,7 @@ class Passed(BaseCallbackHandler):
         assert tools == {visit.run for visit in self.visits if visit.caller == "tool"}
         visited, once = {visit.run for visit in self.visits}, Counter[str]()
         visited |= {run.parent for run in self.runs.values()}
-        lanes = {inner.name for each in by_name.values() for inner in _lanes_of(each)}
-        called = {
-            run.address for key, run in self.runs.items() if key in visited and run.agent in lanes
-        }
+        called = {run.address for key, run in self.runs.items() if key in visited}
         for key, run in self.runs.items():
             if run.kind != "chain" or run.agent not in by_name or self._is_in_graph(run):
                 continue

@@ -10,6 +10,7 @@ import scripts
 import specs
 from calling import Result
 from forks import collect
+from hypothesis import reject
 from lanes import Here, Kept, Lane, Seen, place
 
 
@@ -75,6 +76,8 @@ class Stack:
         lane = self.lane
         written = [i for i, said in enumerate(lane.history) if said.key is key and i >= lane.start]
         if not written:
+            if any(said.key is key for said in lane.history):
+                reject()  # lanes side by side may each replace what their agent said before the fork
             self.kept.replaced[key] = message
             return
         said = lane.history[written[0]]
