@@ -8,11 +8,14 @@ its last inner bar.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from inspect import isroutine
 from math import inf
 
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 
-from agentgraph.agents.approvals import tools_asked_about
+from agentgraph.agents.approvals import requests_in, tools_asked_about
+from agentgraph.events.events import Interrupt
+from agentgraph.events.translation import question_of
 from agentgraph.graph.paired_calls import calls_of, decision_in
 from agentgraph.graph.stamps import address_of, event_order, time_in
 from agentgraph.journal.outcomes import outcome_of
@@ -33,7 +36,7 @@ from agentgraph.reports.bars import (
     last_text,
 )
 from agentgraph.reports.leaf_items import leaf_items
-from agentgraph.safe_repr import cut, shown
+from agentgraph.safe_repr import as_json, cut
 from agentgraph.tree.addresses import Cursor, address, iteration, number_of_item
 from agentgraph.tree.places import Place
 
@@ -255,7 +258,7 @@ class _Chart:
         elif ended is None:
             state = "asks"
         value = note.data["value"]
-        text = value if isinstance(value, str) else shown(value, LONGEST)
+        text = _question_text(question_of(self._tree, note))
         about = ", ".join(tools_asked_about(value))
         label = f"approve {about}?" if about else " ".join(text.split())
         bar_id = f"{note.id} {asked.number}"
@@ -405,10 +408,18 @@ def _runs_others(agent_step: AgentStep) -> bool:
     return place.kind.is_parallel or place.kind.runs_agents or _kind_of(agent_step) == "tool"
 
 
+def _question_text(question: Interrupt) -> str:
+    """Return the text of a question, such as "Print it?", or 'pay {"usd": 5}' for an approval."""
+    requests = requests_in(question.value, question.response_schema)
+    if requests:
+        return "; ".join(f"{each.name} {as_json(each.args)}" for each in requests)
+    return question.value if isinstance(question.value, str) else as_json(question.value)
+
+
 def _model_label(place: Place, said: Iterable[BaseMessage]) -> str:
     """Return the name of a model: as it names itself, or as the tree does."""
     names = (each.response_metadata.get("model_name") for each in said)
     model = place.chat.model if place.chat else None
     own = model if isinstance(model, str) else getattr(model, "model_name", None)
     name = next((str(each) for each in names if each), own)
-    return str(name or type(model).__name__)
+    return str(name or ("model" if isroutine(model) else type(model).__name__))

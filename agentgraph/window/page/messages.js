@@ -43,7 +43,7 @@ export function messageView(message, isOpen = true) {
   const called = toolCalls.map((each) => each.name).join(", ");
   const gist = shortText(text, 90) || (called ? `calls ${called}` : "(empty)");
   const isForwarded = role === "user" && Boolean(name); // a message of another agent or a tool
-  const spokenBy = `User message, from ${shortText(name ?? "", 40)}`;
+  const spokenBy = `Message from ${shortText(name ?? "", 40)}`;
   const speaker = isForwarded ? spokenBy : (ROLES[role] ?? String(role));
   const title = [
     el("b", {class: "role"}, speaker),
