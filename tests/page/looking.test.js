@@ -20,7 +20,7 @@ function storeOf(state) {
     opened.push([threadId, line]);
     set({threadId, line, selected: null});
   };
-  return {state, set, open, opened};
+  return {state, set, open, opened, select: (id) => set({selected: id})};
 }
 
 test("the bar of a call stands for the activation that made it", () => {

@@ -27,3 +27,21 @@ def test_the_agents_of_a_turn_are_shown_with_those_of_another_thread(
     Select(page.find(compared)).select_by_value("agents-two")
     page.wait_for(lambda: page.texts(".flame-amount.quiet")[0] == "not reported")
     assert page.texts(".flame-name") == names
+
+
+def test_a_row_opens_the_agent_in_the_turn_that_is_chosen(
+    server: WindowServer, tab: Callable[..., WindowPage]
+) -> None:
+    server.run("house", "agents-turns")
+    server.run("shout once", "agents-turns")
+    page = tab(server, "agents-turns")
+    page.click(".right .tab[data-tab=machine]")
+    page.click(".views .tab[data-tab=agents]")
+    page.wait_for(lambda: "shout" in page.texts(".flame-name"))
+    Select(page.find(".flame .turn-picker")).select_by_visible_text("turn 1")
+    page.wait_for(lambda: "house" in page.texts(".flame-name"))
+    page.script(
+        "[...document.querySelectorAll('.flame-name')].find(e => e.innerText == 'house').click()"
+    )
+    page.wait_for(lambda: page.text(".right .detail h2").strip() == "house")
+    assert page.tab_shown == "detail"

@@ -63,8 +63,10 @@ def test_a_thread_is_a_chat_from_its_last_turn(server: WindowServer, tab: Open) 
     page.click(".talk .show-all")
     page.wait_for(lambda: lines(page)[:3] == ["Turn 1", "nest", "chose outer"])
     assert not page.find(".talk .show-all").is_displayed()
+    page.click(".right .tab[data-tab=machine]")
     press(page, "Details")
     page.wait_for(lambda: page.text(".right .detail h2").strip() == "bob")
+    assert page.tab_shown == "detail"
 
 
 def test_a_message_is_edited_regenerated_and_branched(server: WindowServer, tab: Open) -> None:
@@ -160,6 +162,12 @@ def test_a_run_is_followed_in_the_conversation(server: WindowServer, tab: Open) 
     page.waits_for_status("done")
     page.wait_for(lambda: lines(page)[-1].startswith("Draft 1 on write bees"))
     page.wait_for(lambda: page.text(".talk-typing") == "")
+    scroller = "document.querySelector('.tab-talk .talk-scroller')"
+    at_end = f"const e = {scroller}; return e.scrollHeight - e.scrollTop - e.clientHeight < 2"
+    page.script(f"{scroller}.scrollTop = 0")
+    types(page, ".composer .message", "shout twice\n")
+    page.waits_for_status("done")
+    page.wait_for(lambda: "Turn 3" in lines(page) and page.script(at_end))
 
 
 def test_the_events_are_filtered_and_copied(server: WindowServer, tab: Open, chromium: Chrome) -> None:

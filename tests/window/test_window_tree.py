@@ -197,3 +197,19 @@ def test_each_turn_has_a_picture(server: WindowServer, tab: Open) -> None:
     page.wait_for(lambda: page.text(".summary-asked") == "Input, turn 1\nshout first")
     Select(page.find(".turn-picker")).select_by_visible_text("all turns")
     page.wait_for(lambda: page.boxes["shout"] == page.boxes["house"] == "done")
+
+
+def test_the_tree_follows_the_selected_bar_and_the_run_of_its_page(
+    server: WindowServer, tab: Open
+) -> None:
+    server.run("shout first", "followed")
+    server.run("print", "followed", until="paused")
+    page = tab(server, "followed")
+    page.wait_for(lambda: "Print it?" in page.text(".right .card"))
+    page.in_timeline("g")
+    page.wait_for(lambda: page.text(".summary-asked") == "Input, turn 1\nshout first")
+    page.click(".right .tab[data-tab=questions]")
+    page.click(".right .card input[type=radio]")
+    page.click(".right .card .primary")
+    page.wait_for(lambda: page.text(".summary-asked") == "Input\nprint")
+    assert page.texts(".box.selected") == []

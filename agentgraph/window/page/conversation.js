@@ -13,7 +13,7 @@ const ITEMS = 60; // items that are shown at first, the last ones
 const ITEMS_MORE = 200;
 const NEAR_END = 60; // pixels from the end at which new items are followed
 const EMPTY = "Send a message to start.";
-const SHOWN_ON = ["talk", "thread", "threadId", "line", "view", "about"];
+const SHOWN_ON = ["talk", "thread", "threadId", "line", "view", "about", "started"];
 
 /** Make the view of the conversation: {node, update, focus}.
  *
@@ -43,8 +43,19 @@ export function makeConversation(store, backend, reader) {
   /** @type {Map<string, HTMLElement>} */
   const live = new Map(); // the texts that are streamed, by address
 
+  let isFollowing = true; // whether new items are scrolled into view; false once a person scrolls up
   const isAtEnd = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
   const showSoon = paced(show);
+  const notice = () => {
+    isFollowing = isAtEnd();
+  };
+  scroller.addEventListener("scroll", notice);
+  scroller.addEventListener("toggle", notice, {capture: true}); // an opened part stays in view
+  new ResizeObserver(follow).observe(scroller);
+
+  function follow() {
+    if (isFollowing) scroller.scrollTop = scroller.scrollHeight;
+  }
 
   async function showEarlier() {
     if (state.talk && talkItems(state.talk).length <= most) await reader.earlier();
@@ -56,9 +67,8 @@ export function makeConversation(store, backend, reader) {
     if (state.view !== "talk") return;
     const key = JSON.stringify([state.threadId, state.line]);
     const isOther = key !== shownOf;
-    if (isOther) most = ITEMS;
+    if (isOther) [most, isFollowing] = [ITEMS, true];
     shownOf = state.talk ? key : ""; // the first items may be still to come
-    const follows = isOther || isAtEnd();
     const every = state.talk ? talkItems(state.talk) : [];
     const shown = every.slice(-most);
     putEntries(flow, shown.map(items.entryOf));
@@ -67,7 +77,7 @@ export function makeConversation(store, backend, reader) {
     note.hidden = !note.textContent;
     questions.update(state, new Set(["thread"]));
     showTexts();
-    if (follows) scroller.scrollTop = scroller.scrollHeight;
+    follow();
   }
 
   function noteText() {
@@ -108,11 +118,11 @@ export function makeConversation(store, backend, reader) {
       items.update(state, changed);
       actions.update(state, changed);
       if (changed.has("threadId")) fault.say("");
+      if (changed.has("started")) isFollowing = true;
       if (SHOWN_ON.some((key) => changed.has(key))) showSoon();
       else if (changed.has("texts") && state.view === "talk") {
-        const follows = isAtEnd();
         showTexts();
-        if (follows) scroller.scrollTop = scroller.scrollHeight;
+        follow();
       }
     },
   };

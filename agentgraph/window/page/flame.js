@@ -1,6 +1,9 @@
 // The view by agent: where a turn spent time, tokens and money, and how long it waited for people.
 
+import {pathOf} from "./activations.js";
 import {countText, durationText, el, paced} from "./elements.js";
+import {actionButton} from "./entries.js";
+import {makeTurnPicker} from "./turn_picker.js";
 
 /** @import {Backend, Changed, State, Store} from "./page.d.ts" */
 /** @import {Flame, Frame} from "./shapes.d.ts" */
@@ -58,11 +61,12 @@ export function makeFlame(store, backend) {
   const measure = el("select", {"aria-label": "Measure", onchange: draw},
     ...MEASURES.map(([value, text]) => el("option", {value}, text)));
   const compared = el("select", {"aria-label": "Compare with", onchange: read});
+  const turns = makeTurnPicker(store);
   const note = el("span", {class: "quiet", role: "status"});
   const about = el("span", {class: "quiet"}, "dark: the agent itself; light: the agents inside");
   const list = el("ul", {class: "flame-rows", "aria-label": "Agents"});
   const node = el("section", {class: "talk flame", "aria-label": "Agents"},
-    el("div", {class: "flame-tools"}, measure, compared, note, about),
+    el("div", {class: "flame-tools"}, turns.node, measure, compared, note, about),
     el("div", {class: "talk-scroller", tabindex: 0}, list));
   /** @type {(Flame | null)[]} */
   let flames = [];
@@ -100,9 +104,26 @@ export function makeFlame(store, backend) {
     const [own, other] = flames;
     const by = /** @type {Measure} */ (measure.value);
     const nothing = state.thread?.changed ? "The tree has changed" : "Nothing has run yet.";
-    note.textContent = own ? `Turn ${own.turn + 1}` : nothing;
+    turns.show(state.thread?.turns.at(-1)?.number ?? 0);
+    note.textContent = !own ? nothing : turns.node.hidden ? `Turn ${own.turn + 1}` : "";
     about.hidden = !own?.frames.length;
-    list.replaceChildren(...flameRows(own?.frames ?? [], by, other?.frames).map(rowNode));
+    const rows = flameRows(own?.frames ?? [], by, other?.frames);
+    list.replaceChildren(...rows.map((row) => rowNode(row, () => open(row.frame.path, own?.turn))));
+  }
+
+  /** Open the last activation of an agent in a turn.
+   *
+   * @param {string} path
+   * @param {number} [turn]
+   */
+  function open(path, turn) {
+    const bars = [...state.bars.values()].filter((bar) => (
+      bar.kind === "agent" && bar.turn === turn && bar.state !== "void" && pathOf(bar.address) === path
+    ));
+    const last = bars.reduce((a, b) => (a.began > b.began ? a : b), bars[0]);
+    if (!last) return;
+    store.select(last.id);
+    node.dispatchEvent(new CustomEvent("showtab", {bubbles: true, detail: "detail"}));
   }
 
   function putThreads() {
@@ -129,14 +150,17 @@ export function makeFlame(store, backend) {
   };
 }
 
-/** @param {Row} row */
-function rowNode({frame, left, width, own, total, other}) {
+/**
+ * @param {Row} row
+ * @param {() => void} open
+ */
+function rowNode({frame, left, width, own, total, other}, open) {
   const times = frame.times > 1 ? ` ×${frame.times}` : "";
   const bar = el("span", {class: "flame-bar"}, el("span", {class: "flame-own"}));
   bar.style.marginLeft = `${left * 100}%`;
   bar.style.width = `${width * 100}%`;
   /** @type {HTMLElement} */ (bar.firstChild).style.width = `${width ? (own / width) * 100 : 0}%`;
-  const name = el("span", {class: "flame-name", title: frame.path}, frame.agent_name + times);
+  const name = actionButton(frame.agent_name + times, open, {class: "flame-name", title: frame.path});
   name.style.paddingLeft = `${frame.depth * 0.8}rem`;
   return el("li", {}, name, el("span", {class: "flame-track"}, bar),
     el("span", {class: "flame-amount"}, total), el("span", {class: "flame-amount quiet"}, other));

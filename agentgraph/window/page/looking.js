@@ -67,5 +67,7 @@ export function selectTarget(store) {
     (a, b) => (a && a.address.length > b.address.length ? a : b),
     /** @type {Bar | null} */ (null),
   );
-  if (inmost) store.set({selected: inmost.id, target: null});
+  if (!inmost) return;
+  store.set({target: null});
+  store.select(inmost.id);
 }

@@ -60,6 +60,8 @@ export interface State {
   target: Target | null;
   /** The turn that the tree shows; null for the last, -1 for all. */
   turn: number | null;
+  /** Number of runs that this page has started on the open thread; the views follow them. */
+  started: number;
   /** The iteration, transfer, item or call that the tree shows, by place id. */
   picks: Map<string, string>;
   /** Set when a person opens the rewind panel. */

@@ -10,6 +10,7 @@ import {dropOldest, mergeBars, mergePauses, placeBars} from "./bars.js";
 /** @import {News, Thread, ThreadRow, Timeline} from "./shapes.d.ts" */
 
 const RUNS = new Set(["start", "answer", "resume", "rewind", "restart", "fork"]); // calls that take a context
+const OWN_RUNS = new Set([...RUNS].filter((name) => name !== "fork")); // calls that run the open thread
 
 /** @typedef {{[K in keyof Received]: (data: Received[K]) => void}} Listeners */
 
@@ -31,6 +32,7 @@ export function makeStore(backend) {
     about: null, threads: null, search: "", status: "", others: false,
     threadId: null, line: null, stopping: null, thread: null, ...nothing(), selected: null,
     target: null, turn: null, picks: new Map(), wantsAgain: false, isConnected: true, lostText: "",
+    started: 0,
     context: null, error: null, view: "work",
   };
   /** @type {Pick<Panel, "update">[]} */
@@ -95,6 +97,7 @@ export function makeStore(backend) {
   /** @param {Timeline & {gone?: string[]}} timeline */
   function receiveBars(timeline) {
     const {bars, is_whole: isWhole} = timeline;
+    const isNew = !state.bars.has(state.selected ?? "");
     mergeBars(state.bars, timeline);
     mergePauses(state.pauses, timeline);
     placeBars(bars, paths);
@@ -106,6 +109,18 @@ export function makeStore(backend) {
     if (dropOldest(state.bars, MOST_BARS)) changes.isWhole = false;
     if (state.texts.size < said) changes.texts = state.texts;
     set(changes);
+    if (isNew && state.bars.has(state.selected ?? "")) select(state.selected);
+  }
+
+  /** Select a bar; the tree shows its turn.
+   *
+   * @param {string | null} id
+   */
+  function select(id) {
+    const turn = state.bars.get(id ?? "")?.turn;
+    const last = state.thread?.turns.at(-1)?.number;
+    const isShown = turn === undefined || state.turn === -1 || turn === (state.turn ?? last);
+    set({selected: id, ...(isShown ? {} : {turn: turn === last ? null : turn, picks: new Map()})});
   }
 
   /** @param {Bar} bar */
@@ -211,7 +226,7 @@ export function makeStore(backend) {
     }
   }
 
-  /** Make a call as the backend does, with the typed context, and store which thread is stopping.
+  /** Make a call as the backend does, with the typed context; note a requested stop, and follow a run.
    *
    * @type {Backend["call"]}
    */
@@ -219,8 +234,9 @@ export function makeStore(backend) {
     const context = RUNS.has(name) && state.context ? {context: state.context} : {};
     const answer = await backend.call(name, args && {...args, ...context});
     const about = args && "thread_id" in args ? args.thread_id : null;
-    const isOpen = about === state.threadId && state.thread?.status === "running";
-    if (name === "stop" && isOpen) set({stopping: state.threadId});
+    if (about === null || about !== state.threadId) return answer;
+    if (name === "stop" && state.thread?.status === "running") set({stopping: state.threadId});
+    if (OWN_RUNS.has(name)) set({turn: null, picks: new Map(), started: state.started + 1});
     return answer;
   }
 
@@ -234,7 +250,7 @@ export function makeStore(backend) {
     /** Open a thread, or one of its older lines. */
     open,
     openFirst,
-    select: (id) => set({selected: id}),
+    select,
     /** Load the bars before the known ones. */
     async loadOlder() {
       const {threadId, line} = state;

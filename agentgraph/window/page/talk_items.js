@@ -190,8 +190,11 @@ export function makeTalkItems(store, backend, say) {
       actButton("Regenerate", AGAIN_TIP, () => runs.rewind(step)),
       actButton("Branch", BRANCH_TIP, () => runs.fork({at: step})),
     ] : [];
-    const open = () => lookAt(store, {threadId, line, address, turn: turn ?? 0});
-    return actsView([...again, actButton("Details", "open the activation", open)]);
+    const details = actButton("Details", "open the activation", () => {
+      lookAt(store, {threadId, line, address, turn: turn ?? 0});
+      details.dispatchEvent(new CustomEvent("showtab", {bubbles: true, detail: "detail"}));
+    });
+    return actsView([...again, details]);
   }
 
   /** Return the state of the question of an event; null for other events.

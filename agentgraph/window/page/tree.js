@@ -6,6 +6,7 @@ import {questionText} from "./forms.js";
 import {makeLegend} from "./legend.js";
 import {valueOf} from "./maps.js";
 import {makePicture} from "./picture.js";
+import {makeTurnPicker} from "./turn_picker.js";
 
 /** @import {Changed, Places, PlaceStatuses, State, Store, TreeActs} from "./page.d.ts" */
 /** @import {TreeNode} from "./shapes.d.ts" */
@@ -34,7 +35,7 @@ export function makeTree(store) {
   /** @type {Set<string>} */
   let unchosen = new Set(); // places that a switch has not chosen; their boxes are closed
 
-  const turns = el("select", {class: "turn-picker", "aria-label": "Turn", hidden: true});
+  const turns = makeTurnPicker(store, {hasAll: true});
   /** @type {TreeActs} */
   const acts = {
     placeOf: (id) => valueOf(places, id),
@@ -57,7 +58,7 @@ export function makeTree(store) {
     legendButton.setAttribute("aria-pressed", String(!legend.node.hidden));
   });
   const tools = el("div", {class: "panel-head"},
-    el("h2", {}, "Tree"), turns, el("span", {class: "spacer"}),
+    el("h2", {}, "Tree"), turns.node, el("span", {class: "spacer"}),
     toolButton("tree-close-all", "Collapse all boxes", "Collapse", () => openAll(1)),
     toolButton("tree-open-all", "Expand boxes", "Expand", () => openAll(nextDepth())),
     legendButton,
@@ -66,10 +67,6 @@ export function makeTree(store) {
     toolButton("tree-fit", "Fit tree", "Fit", () => fit()),
   );
   const node = el("section", {class: "tree panel", "aria-label": "Tree"}, tools, legend.node, scroller);
-  turns.addEventListener("change", () => {
-    const turn = turns.value === "last" ? null : turns.value === "all" ? -1 : Number(turns.value);
-    store.set({turn, picks: new Map()});
-  });
   scroller.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
@@ -133,12 +130,12 @@ export function makeTree(store) {
     }
     const bars = [...state.bars.values()].sort((a, b) => a.began - b.began);
     const last = bars.reduce((most, bar) => Math.max(most, bar.turn), 0);
-    showTurns(last);
+    turns.show(last);
     const turn = state.turn === -1 ? null : Math.min(state.turn ?? last, last);
     const {pauses} = state;
     const found = placeStatuses(places, bars, {turn, picks: state.picks, pauses});
     closeUnchosen(found);
-    const selectedPlace = state.bars.get(state.selected ?? "")?.place;
+    const selectedPlace = placeIn(turn);
     const {saying, picks} = state;
     const pending = state.line === null ? (state.thread?.pending ?? []) : [];
     const questions = new Map(pending.map((each) => [each.address, questionText(each.value)]));
@@ -149,6 +146,15 @@ export function makeTree(store) {
     const isGrowing = [...found.values()].some(({state: now}) => now === "running" || now === "asks");
     if (isGrowing && state.isConnected) elapsing = setInterval(showElapsed, ELAPSED, showPicture);
   });
+
+  /** Return the place of the selected bar if the bar is of a turn; null accepts any turn.
+   *
+   * @param {number | null} turn
+   */
+  function placeIn(turn) {
+    const selected = state.bars.get(state.selected ?? "");
+    return turn === null || selected?.turn === turn ? selected?.place : undefined;
+  }
 
   /** @param {() => void} showPicture */
   function showElapsed(showPicture) {
@@ -168,21 +174,6 @@ export function makeTree(store) {
     unchosen = now;
     picture.reopen();
     fitSoon();
-  }
-
-  /** @param {number} last */
-  function showTurns(last) {
-    turns.hidden = last < 1;
-    if (turns.children.length !== last + 2) {
-      const numbers = Array.from({length: Math.min(last, 200)}, (_, back) => last - 1 - back);
-      turns.replaceChildren(
-        el("option", {value: "last"}, `turn ${last + 1} (last)`),
-        ...numbers.map((number) => el("option", {value: number}, `turn ${number + 1}`)),
-        el("option", {value: "all"}, "all turns"),
-      );
-    }
-    const isLast = state.turn === null || state.turn >= last; // a rewind may have removed the turn
-    turns.value = isLast ? "last" : state.turn === -1 ? "all" : String(state.turn);
   }
 
   /** Show the box of a place: open the boxes around it, and select its button.
