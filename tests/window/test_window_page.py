@@ -198,6 +198,7 @@ def test_help_theme_and_tabs_by_keys(server: WindowServer, tab: Open) -> None:
     page.wait_for(lambda: page.find(".help").is_displayed())
     assert page.text(".help h2") == f"agentgraph {ag.__version__}"
     assert "dark and light" in page.text(".help")
+    assert page.script("return document.activeElement === document.querySelector('.help h2')")
     page.keys(Keys.ESCAPE)
     page.wait_for(lambda: not page.find(".help").is_displayed())
     ground = "return getComputedStyle(document.querySelector('.agentgraph-window')).backgroundColor"
@@ -264,6 +265,16 @@ def test_a_narrow_window_is_one_column_with_the_threads_above_it(
     page.click(".notice.ask button")
     top = "return document.querySelector('.card').getBoundingClientRect().y"
     page.wait_for(lambda: 0 <= page.script(top) < 450)
+    head = "return document.querySelector('.right').getBoundingClientRect().y"
+    page.script("document.querySelector('.body').scrollTop = 0")
+    page.script("document.querySelector('.box[data-place=boss] .box-open').click()")
+    page.wait_for(lambda: page.tab_shown == "detail" and 0 <= page.script(head) < 450)
+    page.click(".toggle-left")
+    wide = {**metrics, "width": 1280}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", wide)
+    page.wait_for(lambda: page.find(".left").is_displayed())
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    page.wait_for(lambda: not page.find(".left").is_displayed())
     page.click(".toggle-left")
     page.click(f"{page.thread_row('beside-narrow')} .thread-open")
     page.waits_for_status("done")

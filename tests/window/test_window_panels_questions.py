@@ -226,6 +226,7 @@ def test_an_unfit_argument_is_refused_at_its_field_and_a_missing_decision_too(pa
         )
     )
     panels.fill(CARD, Edit=True, Copies="")
+    assert panels.text(f"{CARD} .fault[role=alert]") == ""
     panels.press("Send answer", CARD)
     panels.wait_for(lambda: panels.text(".at-field"))
     assert panels.labelled("Copies", CARD).get_attribute("aria-invalid") == "true"

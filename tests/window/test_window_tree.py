@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from selenium.webdriver import Keys
 from selenium.webdriver.support.ui import Select
 from window_page import WindowPage
 from window_process import WindowServer
@@ -176,6 +177,8 @@ def test_boxes_are_closed_and_opened(server: WindowServer, tab: Open) -> None:
     page.click(".tree-legend")
     page.wait_for(lambda: page.texts(".legend h3") == ["Boxes", "States", "Marks"])
     boxes, states, marks = page.texts(".legend section")
+    page.keys(Keys.ESCAPE)
+    assert not page.find(".legend").is_displayed()
     assert "loop: repeatedly" in boxes
     assert "✕ Failed" in states
     assert "×3: ran 3 times" in marks

@@ -128,7 +128,7 @@ function rowView(event) {
   const title = [
     el("span", {class: "event-time quiet"}, timeText(time)),
     el("span", {class: "event-kind", "data-kind-of": kind}, kind),
-    el("bdi", {class: "event-address"}, shortText(address, 120)),
+    el("span", {class: "event-address", title: address}, el("bdi", {}, shortText(address, 120))),
     el("span", {class: "gist"}, shortText(gistOf(event), 160)),
   ];
   const body = () => {

@@ -21,7 +21,7 @@ const DEEPEST = 6; // maximum depth of fields; deeper ones, as of recursive sche
  */
 export function questionForm({value, response_schema: schema}, previous) {
   if (Array.isArray(value?.action_requests)) return approvals(value, schema ?? {});
-  if (value?.type === "tool_approval") return approval(value, kindsIn(schema), schema ?? {});
+  if (value?.type === "tool_approval") return approval(value, kindsIn(schema), schema ?? {}, "");
   if (schema) return fieldFor(schema, schema, "Answer", {required: true, value: previous});
   return textArea("Answer", typeof previous === "string" ? previous : undefined);
 }
@@ -483,8 +483,10 @@ const DECISIONS = {approve: "Approve", edit: "Edit", reject: "Reject", respond: 
  * @returns {Field}
  */
 function approvals(value, schema) {
+  const all = value.action_requests.length;
+  const numberOf = (/** @type {number} */ i) => (all > 1 ? ` (call ${i + 1} of ${all})` : "");
   const parts = value.action_requests.map((request, i) =>
-    approval(request, value.review_configs?.[i]?.allowed_decisions ?? [], schema),
+    approval(request, value.review_configs?.[i]?.allowed_decisions ?? [], schema, numberOf(i)),
   );
   const node = el("div", {}, ...parts.map((each) => each.node));
   const read = () => ({decisions: parts.map((each) => each.read())});
@@ -497,9 +499,10 @@ function approvals(value, schema) {
  * @param {Request} request
  * @param {string[]} kinds
  * @param {Schema} schema
+ * @param {string} number the number of the call among several
  * @returns {Field}
  */
-function approval(request, kinds, schema) {
+function approval(request, kinds, schema, number) {
   const name = newId("decision");
   const args = argumentsForm(request, schema);
   const reason = textArea("Reason (for the model)");
@@ -519,7 +522,7 @@ function approval(request, kinds, schema) {
     });
   const read = () => {
     const kind = radios.find((each) => each.checked)?.value;
-    if (!kind) throw new Error(`The decision on ${request.name} is missing. Choose one.`);
+    if (!kind) throw new Error(`The decision on ${request.name}${number} is missing. Choose one.`);
     if (kind === "edit") return {type: kind, edited_action: {name: request.name, args: args.read()}};
     const message = kind === "reject" ? reason.read() : result.read();
     if (kind === "respond" || (kind === "reject" && message)) return {type: kind, message};

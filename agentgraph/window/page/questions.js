@@ -246,6 +246,7 @@ function makeCard(store, threadId, question, close) {
   const card = {node, threadId, question, isTouched: false};
   const touch = () => {
     card.isTouched = true;
+    fault.say("");
   };
   fields.addEventListener("input", touch);
   fields.addEventListener("change", touch);

@@ -42,7 +42,10 @@ export function makeTree(store) {
     isOpen: (id) => open.get(id) ?? (acts.placeOf(id).depth < depthOpen && !unchosen.has(id)),
     setOpen: (id, isOpen) => open.set(id, isOpen),
     toggled: () => fitSoon(),
-    select: (bar) => store.select(bar.id),
+    select(bar) {
+      store.select(bar.id);
+      node.dispatchEvent(new CustomEvent("showdetails", {bubbles: true}));
+    },
     pick(id, count) {
       const picks = new Map(state.picks);
       if (count === null) picks.delete(id);
@@ -53,10 +56,8 @@ export function makeTree(store) {
   const picture = makePicture(acts);
   const legend = makeLegend();
   const scroller = el("div", {class: "tree-scroller", tabindex: -1}, picture.node);
-  const legendButton = toolButton("tree-legend", "Legend", "Legend", () => {
-    legend.node.hidden = !legend.node.hidden;
-    legendButton.setAttribute("aria-pressed", String(!legend.node.hidden));
-  });
+  const switchLegend = () => showLegend(Boolean(legend.node.hidden));
+  const legendButton = toolButton("tree-legend", "Legend", "Legend", switchLegend);
   const tools = el("div", {class: "panel-head"},
     el("h2", {}, "Tree"), turns.node, el("span", {class: "spacer"}),
     toolButton("tree-close-all", "Collapse all boxes", "Collapse", () => openAll(1)),
@@ -66,7 +67,8 @@ export function makeTree(store) {
     toolButton("tree-larger", "Zoom tree in", "+", () => setZoom(zoom * ZOOM_STEP)),
     toolButton("tree-fit", "Fit tree", "Fit", () => fit()),
   );
-  const node = el("section", {class: "tree panel", "aria-label": "Tree"}, tools, legend.node, scroller);
+  const node = el("section", {class: "tree panel", "aria-label": "Tree"}, tools,
+    el("div", {class: "tree-body"}, scroller, legend.node));
   scroller.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
@@ -74,6 +76,12 @@ export function makeTree(store) {
   }, {passive: false});
   const fitSoon = atNextFrame(() => isFitting && fit());
   new ResizeObserver(fitSoon).observe(scroller);
+
+  /** @param {boolean} isShown */
+  function showLegend(isShown) {
+    legend.node.hidden = !isShown;
+    legendButton.setAttribute("aria-pressed", String(isShown));
+  }
 
   /** @param {number} wanted */
   function setZoom(wanted) {
@@ -193,6 +201,12 @@ export function makeTree(store) {
   return {
     node,
     reveal,
+    /** Close the legend; return whether it was open. */
+    closeLegend() {
+      const wasOpen = !legend.node.hidden;
+      showLegend(false);
+      return wasOpen;
+    },
     /**
      * @param {State} _
      * @param {Changed} changed

@@ -111,6 +111,7 @@ function makeShell(root, store, backend, note) {
     side.show(/** @type {CustomEvent<string>} */ (event).detail);
     if (isNarrow(root)) right.scrollIntoView();
   });
+  root.addEventListener("showdetails", () => isNarrow(root) && right.scrollIntoView());
   root.addEventListener("setvalue", () => {
     side.show("actions");
     const field = side.place("actions").querySelector(".resume .values textarea");
@@ -120,7 +121,7 @@ function makeShell(root, store, backend, note) {
     side.show("detail");
     side.focus("detail");
   });
-  const keys = makeKeys({store, threads, timeline, side, head, help: help.node, newRun, views});
+  const keys = makeKeys({store, threads, tree, timeline, side, head, help: help.node, newRun, views});
   root.addEventListener("keydown", keys);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", timeline.repaint);
@@ -221,7 +222,9 @@ function makeHead(root, timeline) {
   const facts = el("span", {class: "head-facts quiet"});
   const readOnly = el("span", {class: "pill read-only"}, "Read-only");
   const connection = el("span", {class: "connection quiet", role: "status"});
+  /** @type {(isHidden: boolean) => void} */
   let hideThreads = () => {};
+  let wasNarrow = false;
   /** @type {(side: string, label: string, text: string) => HTMLElement} */
   const toggle = (side, label, text) => {
     const button = toolButton(`toggle-${side}`, label, text, () => {
@@ -234,8 +237,8 @@ function makeHead(root, timeline) {
       root.classList.toggle(`without-${side}`, isHidden);
       button.setAttribute("aria-pressed", String(!isHidden));
     };
-    set(settings.get(`without.${side}`, false) || (side === "left" && isNarrow(root)));
-    if (side === "left") hideThreads = () => set(true);
+    set(settings.get(`without.${side}`, false));
+    if (side === "left") hideThreads = set;
     return button;
   };
   const theme = toolButton("theme", "Switch dark and light (t)", "◐", () => toggleTheme());
@@ -261,6 +264,13 @@ function makeHead(root, timeline) {
     setTheme(isDark ? "light" : "dark");
   }
 
+  /** Close the threads in a narrow window, where they cover the rest; show them again in a wide one. */
+  function fitThreads() {
+    if (wasNarrow !== isNarrow(root)) hideThreads(!wasNarrow || settings.get("without.left", false));
+    wasNarrow = isNarrow(root);
+  }
+
+  new ResizeObserver(fitThreads).observe(root);
   setTheme(settings.get("theme", /** @type {string | null} */ (null)));
   return {
     node,
@@ -270,7 +280,7 @@ function makeHead(root, timeline) {
      * @param {Changed} changed
      */
     update(state, changed) {
-      if (changed.has("threadId") && isNarrow(root)) hideThreads();
+      if (changed.has("threadId") && isNarrow(root)) hideThreads(true);
       choice.update(state, changed);
       setText(title, shortText(state.about?.title ?? "", 60));
       setText(name, state.threadId ? shortId(state.threadId) : "New run");
@@ -332,14 +342,15 @@ function makeAlerts(store) {
  * What keys act on.
  *
  * @typedef {{
- *   store: Store, threads: ReturnType<typeof makeThreads>, timeline: ReturnType<typeof makeTimeline>,
+ *   store: Store, threads: ReturnType<typeof makeThreads>, tree: ReturnType<typeof makeTree>,
+ *   timeline: ReturnType<typeof makeTimeline>,
  *   side: ReturnType<typeof makeSide>, head: ReturnType<typeof makeHead>, help: HTMLDialogElement,
  *   newRun: () => void, views: ReturnType<typeof makeViews>,
  * }} KeyActs
  */
 
 /** @param {KeyActs} acts */
-function makeKeys({store, threads, timeline, side, head, help, newRun, views}) {
+function makeKeys({store, threads, tree, timeline, side, head, help, newRun, views}) {
   const tabs = ["detail", "questions", "actions", "machine"];
   /** @type {Record<string, () => void>} */
   const keys = {
@@ -353,7 +364,7 @@ function makeKeys({store, threads, timeline, side, head, help, newRun, views}) {
     n: newRun,
     t: head.toggleTheme,
     v: views.next,
-    Escape: () => (help.open ? help.close() : store.select(null)),
+    Escape: () => (help.open ? help.close() : tree.closeLegend() || store.select(null)),
   };
   tabs.forEach((name, number) => {
     keys[number + 1] = () => side.show(name);
