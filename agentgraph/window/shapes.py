@@ -51,6 +51,7 @@ def _place_data(tree: Tree, place: Place) -> JsonObject:
         "about": kind_text(agent) if isinstance(agent, Agent) else "",
         "most": getattr(agent, "max_iterations", None),
         "is_called": place.is_called,
+        "item": getattr(agent, "as_", None),
         **_order_data(tree, place),
         "children": [_place_data(tree, each) for each in inside],
     }

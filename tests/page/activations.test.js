@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 
 import {
-  addressParts, callOf, countAt, isAround, lastPart, pathOf, pathsOf, placesOf, placeStatuses, worstState,
+  addressParts, callOf, countAt, isAround, itemName, lastPart, pathOf, pathsOf, placesOf, placeStatuses,
+  worstState,
 } from "../../agentgraph/window/page/activations.js";
 import {bar, node} from "./trees.js";
 
@@ -130,4 +131,12 @@ test("a chat agent counts the time of the agents that it transferred to", () => 
   const tree = node("desk", "chat", [node("help", "chat"), node("search", "chat", [], {is_called: true})]);
   const bars = [bar("desk", 0, 2), bar("desk/search(0)", 0, 1, {inside: "desk"}), bar("desk[1]/help", 2, 5)];
   assert.equal(placeStatuses(placesOf(tree), bars).get("desk").seconds, 5);
+});
+
+test("an agent in an each is known to run for an item", () => {
+  const each = node("pages", "each", [node("page", "chat", [node("helper")])], {item: "address"});
+  const places = placesOf(node("report", "sequential", [each, node("writer")]));
+  assert.deepEqual(["helper", "page", "pages", "writer"].map((id) => itemName(places, id)), [
+    "address", "address", null, null,
+  ]);
 });

@@ -3,7 +3,8 @@
 export function node(name, kind = "function", children = [], more = {}) {
   const id = more.id ?? name;
   return {
-    id, name, kind, about: "", most: null, is_called: false, needs: [], undoes: null, children, ...more,
+    id, name, kind, about: "", most: null, is_called: false, item: null, needs: [], undoes: null, children,
+    ...more,
   };
 }
 

@@ -114,6 +114,17 @@ export function placesOf(tree) {
   return places;
 }
 
+/** Return the name of the value with the item that a place runs for; null outside an `each`.
+ *
+ * @param {Places} places
+ * @param {string | null | undefined} id
+ */
+export function itemName(places, id) {
+  let at = places.get(id ?? "")?.parent;
+  while (at && !at.node.item) at = at.parent;
+  return at?.node.item ?? null;
+}
+
 /** Return the ids of the places of a tree by their addresses without counters.
  *
  * @param {TreeNode | null | undefined} tree

@@ -1,7 +1,8 @@
 // One activation: its input, output, tools, values, questions and attempts.
 
-import {el, icon, longText, newId, setText} from "./elements.js";
-import {putEntries} from "./entries.js";
+import {itemName, placesOf} from "./activations.js";
+import {el, icon, longText, newId, setText, shortText} from "./elements.js";
+import {foldable, putEntries} from "./entries.js";
 import {factEntries} from "./facts.js";
 import {activationBar, lookedAt, selectTarget} from "./looking.js";
 import {valueOf} from "./maps.js";
@@ -164,7 +165,7 @@ export function makeDetail(store, backend) {
       said,
       tools: tools.map((each) => [each.id, each, () => toolView(each)]),
       values: valueEntries(activation.values_before, activation.values_after),
-      saw: parts("saw", activation.saw),
+      saw: [...itemEntries(store.state, bar, activation), ...parts("saw", activation.saw)],
       attempts: attempts.map((each, i) => [
         i,
         each,
@@ -184,6 +185,21 @@ export function makeDetail(store, backend) {
   }
 
   return {node, update};
+}
+
+/** Return the entry for the item that an activation runs for; none outside an `each`.
+ *
+ * @param {State} state
+ * @param {Bar | undefined} bar
+ * @param {Activation} activation
+ * @returns {Entry[]}
+ */
+function itemEntries({about}, bar, {values_before: values}) {
+  const name = itemName(placesOf(about?.tree), bar?.place);
+  if (name === null || !(name in values)) return [];
+  const item = values[name];
+  const title = ["Item ", el("b", {}, shortText(name, 80))];
+  return [["item", item, () => foldable(title, () => dataView(item), {open: true, class: "value"})]];
 }
 
 /**

@@ -28,6 +28,8 @@ export interface TreeNode {
   most: number | null;
   /** Whether another agent runs the place: as a tool, for an item, or by `ctx.run`. */
   is_called: boolean;
+  /** The name of the value with the item, of an `each`. */
+  item: string | null;
   /** The ids of the workflow steps that the step depends on. */
   needs: string[];
   /** The id of the workflow step that the place undoes. */
