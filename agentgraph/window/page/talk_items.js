@@ -108,9 +108,11 @@ export function makeTalkItems(store, backend, say) {
       const form = editForm(item, () => {
         edited.delete(item.key);
         place.replaceChildren(body);
+        if (bar) head.prepend(bar);
         acts[0]?.focus();
       });
       place.replaceChildren(form);
+      bar?.remove(); // a run of another window may make them invalid
       form.querySelector("textarea")?.focus();
     };
     const acts = isInput && canRun() ? [
@@ -119,11 +121,11 @@ export function makeTalkItems(store, backend, say) {
       actButton("Branch", BRANCH_TIP, () => runs.fork(runs.startOf(turn))),
     ] : [];
     const name = message.name ? `User ${shortText(message.name, 40)}` : "User";
-    return el("article", {class: "talk-item sent"},
-      el("header", {class: "who"}, actsView(acts), el("b", {}, name),
-        isEdited ? el("span", {class: "quiet"}, "edited") : null,
-        isInput ? null : el("span", {class: "quiet"}, "added by a rerun")),
-      place);
+    const bar = actsView(acts);
+    const head = el("header", {class: "who"}, bar, el("b", {}, name),
+      isEdited ? el("span", {class: "quiet"}, "edited") : null,
+      isInput ? null : el("span", {class: "quiet"}, "added by a rerun"));
+    return el("article", {class: "talk-item sent"}, head, place);
   }
 
   /**
