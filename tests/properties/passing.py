@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -70,8 +71,14 @@ class Run(NamedTuple):
         return self.kind == "chain" and ".middleware" in self.name
 
 
-def around(address: str) -> str:
+def around(address: str, chats: Collection[str] = ()) -> str:
     """Return the address of the span around that of an address: of the agent that encloses it.
+
+    A chat agent that has transferred to one of its sub-agents has ended, and is around none.
+
+    Args:
+        address: The address.
+        chats: The names of the chat agents.
 
     >>> around("report/refine[1]/critic"), around("report/desk[2]"), around("report/files/read(1)")
     ('report/refine', 'report/desk', 'report/files')
@@ -79,11 +86,15 @@ def around(address: str) -> str:
     'report/desk[2]'
     >>> around("report{1}")  # the root's run is the first attempt
     'report'
+    >>> around("desk[2]/clerk/files", ["desk", "clerk"])
+    'desk'
     """
     outer, _, last = address.rpartition("/")
     if "(" in last and not last.endswith("]"):
         return outer
     outer = address if last.endswith("]") else outer
+    names = "|".join(map(re.escape, chats))
+    outer = re.sub(rf"(?<![^/])({names})\[\d+\](/({names}))+$", r"\1", outer)
     return re.sub(r"\[\d+\]$", "", outer) or re.sub(r"\{\d+\}$", "", address)
 
 
@@ -177,6 +188,7 @@ class Passed(BaseCallbackHandler):
         assert tools == {visit.run for visit in self.visits if visit.caller == "tool"}
         visited, once = {visit.run for visit in self.visits}, Counter[str]()
         visited |= {run.parent for run in self.runs.values()}
+        chats = [name for name, spec in by_name.items() if isinstance(spec, specs.Chat)]
         called = {run.address for key, run in self.runs.items() if key in visited}
         for key, run in self.runs.items():
             if run.kind != "chain" or run.agent not in by_name or self._is_in_graph(run):
@@ -186,7 +198,7 @@ class Passed(BaseCallbackHandler):
             if run.parent is None:
                 continue
             assert self.runs[run.parent].address == (
-                run.address if run.is_hook else around(run.address)
+                run.address if run.is_hook else around(run.address, chats)
             )
             spec = by_name[run.agent]
             goes_on = getattr(spec, "sticky", False)  # at a sub-agent
