@@ -43,7 +43,7 @@ def test_a_turn_begins_with_values(panels: Panels) -> None:
     panels.fill(ACTIONS, **{"Values to set first": '{"mood": 3'})
     types(panels, "post on bees")
     panels.press("Send message", ACTIONS)
-    panels.wait_for(lambda: any("not JSON" in each for each in panels.texts(".actions .fault")))
+    panels.wait_for(lambda: any("not JSON" in each for each in panels.texts(".actions > .fault")))
     assert panels.labelled("Message", ACTIONS).get_attribute("value") == "post on bees"
     panels.fill(ACTIONS, **{"Values to set first": '{"mood": "sad"}'})
     panels.press("Send message", ACTIONS)
@@ -120,8 +120,8 @@ def test_what_is_refused_is_said_here_and_the_text_stays(panels: Panels) -> None
     panels.unfold("Values", ACTIONS)
     panels.fill(ACTIONS, **{"Values to set first": '{"moood": NaN}'})
     panels.press("Send message", ACTIONS)
-    panels.wait_for(lambda: "not JSON" in panels.text(".actions .fault"))
-    assert panels.find(".actions .fault").get_attribute("role") == "alert"
+    panels.wait_for(lambda: "not JSON" in panels.text(".actions > .fault"))
+    assert panels.find(".actions > .fault").get_attribute("role") == "alert"
     assert panels.labelled("Message", ACTIONS).get_attribute("value") == "count one"
 
 
@@ -151,7 +151,7 @@ def test_a_changed_file_is_reloaded_and_what_it_means_for_the_thread_is_said(
         (tmp_path / "tree.py").write_text("tree = 1 / 0")
         panels.wait_for(lambda: "The file of the tree has changed" in panels.text(".banner"))
         panels.press("Reload tree", ACTIONS)
-        panels.wait_for(lambda: "ZeroDivisionError" in panels.text(".actions .fault"))
+        panels.wait_for(lambda: "ZeroDivisionError" in panels.text(".actions > .fault"))
         (tmp_path / "tree.py").write_text(TREE.format(name="bob"))
         panels.press("Reload tree", ACTIONS)
         panels.wait_for(lambda: "The tree has changed." in panels.text(".banner"))
