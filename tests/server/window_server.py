@@ -179,8 +179,18 @@ class News:
             self.upto = data["upto"]
             for gone in data["gone"]:
                 del self.bars[gone]
-            self.bars |= {bar["id"]: bar for bar in data["bars"]}
+            self._merge(data["bars"])
         return kind
+
+    def _merge(self, bars: list[Any]) -> None:
+        """Merge bars as the page does: an enclosing one may have begun before what is sent."""
+        outer = {bar["inside"] for bar in self.bars.values()}
+        since = min((bar["began"] for bar in bars), default=0.0)
+        for bar in bars:
+            before = self.bars.get(bar["id"]) if bar["id"] in outer and bar["kind"] == "agent" else None
+            if before is not None and before["began"] < since:
+                bar |= {"began": before["began"], "step": before["step"]}
+            self.bars[bar["id"]] = bar
 
     @property
     def addresses(self) -> list[str]:

@@ -155,7 +155,7 @@ def test_a_call_that_takes_too_long_is_cancelled_and_the_model_reads_it(
 def test_a_call_that_takes_too_long_may_fail_the_agent_and_is_tried_again(drive: Drive) -> None:
     tools = Slow()
     made = calls(call("slow", name="a"))
-    writer = chat("w", made, tools=[tools.slow], tool_timeout=0.01, on_tool_error="raise")
+    writer = chat("w", made, tools=[tools.slow], tool_timeout=0.1, on_tool_error="raise")
     runner = ag.Runner(writer)
     failing(drive.run(runner, "Go.", thread_id="t"), TimeoutError)
     failing(drive.resume(runner, "t"), TimeoutError)
@@ -177,7 +177,7 @@ def test_a_tool_with_retries_has_the_time_for_all_of_them(drive: Drive) -> None:
     tools = Slow()
     given = tool(tools.slow).with_retry(wait_exponential_jitter=False)
     writer = chat(
-        "w", calls(call("slow", name="a")), results, tools=[given], tool_timeout={"slow": 0.01}
+        "w", calls(call("slow", name="a")), results, tools=[given], tool_timeout={"slow": 0.1}
     )
     assert "took longer" in lines(drive.run(ag.Runner(writer), "Go."))[-1]
     assert tools.cancelled == ["a"]
