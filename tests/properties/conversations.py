@@ -55,9 +55,10 @@ class Thread(Session):
         passed: What each call was given beside its input, and its trace.
         error: What the last call failed with, if it did.
         is_answered: Whether its questions may be answered while it runs.
+        was_killed: Whether the process of an earlier call may have been killed.
     """
 
-    is_answered = False
+    is_answered = was_killed = False
 
     def __init__(self, case: Case, drive: Drive, path: Place | None = None) -> None:
         super().__init__(None, drive, path)
@@ -107,7 +108,7 @@ class Thread(Session):
         except EXPECTED as error:
             self.error = error
         cut = options.get("left") is not None
-        passed.check(self.case.tree, cut=cut, is_answered=self.is_answered)
+        passed.check(self.case.tree, cut=cut, is_answered=self.is_answered, was_killed=self.was_killed)
         return self.heard[begin:]
 
     def hear(self, event: ag.AgentEvent) -> None:

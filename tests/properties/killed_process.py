@@ -57,7 +57,7 @@ def act(folder: str, number: int, mode: str, dies: str, after: int, url: str = "
 
     count_saves(count_save)
     thread = Thread(case, Async if mode == "async" else Sync, url or at / "threads.db")
-    thread.is_answered = is_answered
+    thread.is_answered, thread.was_killed = is_answered, number > 0
     thread.passed = [Passed(earlier) for earlier in range(number)]
     thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
     with (at / f"heard-{number}").open("w") as file:

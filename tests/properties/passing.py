@@ -155,7 +155,14 @@ class Passed(BaseCallbackHandler):
             self.wrong.append((caller, "is called in no run of the trace"))
         return self.runs.get(at) if at else None
 
-    def check(self, tree: specs.Spec, *, cut: bool = False, is_answered: bool = False) -> None:
+    def check(
+        self,
+        tree: specs.Spec,
+        *,
+        cut: bool = False,
+        is_answered: bool = False,
+        was_killed: bool = False,
+    ) -> None:
         """Check that functions saw what was passed, and that the trace has what they did.
 
         Args:
@@ -163,6 +170,8 @@ class Passed(BaseCallbackHandler):
             cut: Whether the call may have been left, so that nodes began that came to nothing.
             is_answered: Whether questions may have been answered while it ran: then a node runs again
                 that waited.
+            was_killed: Whether an earlier call may have been killed after results were saved, which a
+                node then only collects.
         """
         assert self.wrong == []
         assert sum(run.parent is None for run in self.runs.values()) <= 1
@@ -172,10 +181,10 @@ class Passed(BaseCallbackHandler):
         alone = [visit.run for visit in self.visits if visit.caller in ALONE]
         assert len(alone) == len(set(alone))
         if not cut:
-            once = self._check_runs({spec.name: spec for spec in specs.walk(tree)})
+            once = self._check_runs({spec.name: spec for spec in specs.walk(tree)}, was_killed)
             assert is_answered or set(once.values()) <= {1}
 
-    def _check_runs(self, by_name: dict[str, specs.Spec]) -> Counter[str]:
+    def _check_runs(self, by_name: dict[str, specs.Spec], was_killed: bool) -> Counter[str]:
         """Check that each run has its visits, that it is in that of the agent around, and has ended.
 
         Returns:
@@ -202,7 +211,7 @@ class Passed(BaseCallbackHandler):
             )
             spec = by_name[run.agent]
             goes_on = getattr(spec, "sticky", False)  # at a sub-agent
-            if isinstance(spec, LEAVES) and key not in self._cut and not goes_on:
+            if isinstance(spec, LEAVES) and key not in self._cut and not (goes_on or was_killed):
                 assert key in visited or run.address in called, run
         return once
 

@@ -72,9 +72,7 @@ def test_a_page_follows_its_tree_to_another_name(
     folder_server: FolderServer, tab: Callable[..., WindowPage]
 ) -> None:
     folder_server.run("Hi.", "talk")
-    page = tab(folder_server, "talk")
-    other = page.driver.current_window_handle
-    page = tab(folder_server, "talk")
+    other, page = tab(folder_server, "talk"), tab(folder_server, "talk")
     page.wait_for(lambda: page.search == "?tree=chat.py%3Achat&thread=talk")
     file = folder_server.folder / "agents" / "chat.py"
     file.write_text(several_trees.CHAT.replace("chat =", "bot ="))
@@ -83,6 +81,5 @@ def test_a_page_follows_its_tree_to_another_name(
     page.click(".right .banner button")
     page.wait_for(lambda: page.search == "?tree=chat.py%3Abot&thread=talk")
     page.find(".right .message").send_keys("Hi.\n")
-    page.wait_for(lambda: "2 turns" in page.text(".thread-facts"))
-    page.driver.switch_to.window(other)
-    page.wait_for(lambda: "tree='chat.py:chat' is not one of the trees" in page.text(".alert.lost"))
+    page.wait_for(lambda: "2 turns" in page.text(".head-facts"))
+    other.wait_for(lambda: "tree='chat.py:chat' is not one of the trees" in other.text(".alert.lost"))
