@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 from helpers.followed_trees import check_adds_up
 from helpers.pages import free_port
-from load_app import EFFECTS, tree
+from load_tree import EFFECTS, tree
 
 import agentgraph as ag
 
