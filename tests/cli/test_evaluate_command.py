@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_agents import FAILED, REFUSED
+from cli_agents import FAILED, REFUSED, STOPPED
 from helpers.commands import Commands
 
 pytestmark = pytest.mark.usefixtures("agents")
@@ -77,6 +77,9 @@ async def judged(result):
 
 def leaves(result):
     raise SystemExit(0)
+
+def interrupts(result):
+    raise KeyboardInterrupt
 """
 
 
@@ -106,6 +109,8 @@ def test_trees_and_checks_that_are_async_are_evaluated_and_checks_are_next_to_a_
     left = command(*ran_by("boss.yaml"), "--checks", "judges:leaves")
     assert left.err == ("Error: an agent or a check raised SystemExit(0); raise another exception\n")
     assert left.code == REFUSED
+    interrupted = command(*ran_by("slow.py:tree"), "--checks", "judges:interrupts")
+    assert interrupted.code == STOPPED  # also where an event loop raises it, in a thread
 
 
 @pytest.mark.parametrize(

@@ -300,11 +300,15 @@ def answering(forker: Forker) -> Forker:
     return forker.of("answering_process")
 
 
-@pytest.mark.parametrize("place", ["file", "database"])
+@pytest.fixture(params=["file", "database"])
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return where several processes have their threads."""
+    return request.getfixturevalue("url") if request.param == "database" else str(tmp_path / "t.db")
+
+
 def test_of_answers_by_several_processes_the_first_counts(
-    place: str, answering: Forker, request: pytest.FixtureRequest, tmp_path: Path
+    at: str, answering: Forker, tmp_path: Path
 ) -> None:
-    at = request.getfixturevalue("url") if place == "database" else str(tmp_path / "t.db")
     with ag.Runner(tree(), checkpointer=at) as runner:
         for number in range(4):
             runner.invoke("Go.", thread_id=f"t{number}")
@@ -318,11 +322,9 @@ def test_of_answers_by_several_processes_the_first_counts(
             assert [each.answer for each in runner.thread(thread).answered] == [answer]
 
 
-@pytest.mark.parametrize("place", ["file", "database"])
 def test_another_process_learns_that_a_run_has_begun_with_an_answer(
-    place: str, answering: Forker, request: pytest.FixtureRequest, tmp_path: Path
+    at: str, answering: Forker, tmp_path: Path
 ) -> None:
-    at = request.getfixturevalue("url") if place == "database" else str(tmp_path / "t.db")
     with ag.Runner(tree(), checkpointer=at) as runner:
         runner.invoke("Go.", thread_id="t0")
         run = runner.resume("t0", {LEGAL: True, BOSS: "no"})  # nothing of it is saved yet
@@ -332,11 +334,9 @@ def test_another_process_learns_that_a_run_has_begun_with_an_answer(
         assert [each.text for each in run if each.agent_name == "boss" and each.text] == ["no"]
 
 
-@pytest.mark.parametrize("place", ["file", "database"])
 def test_a_killed_run_leaves_the_answers_that_it_has_not_used(
-    place: str, answering: Forker, request: pytest.FixtureRequest, tmp_path: Path
+    at: str, answering: Forker, tmp_path: Path
 ) -> None:
-    at = request.getfixturevalue("url") if place == "database" else str(tmp_path / "t.db")
     deaths = 0
     with ag.Runner(tree(), checkpointer=at) as runner:
         for after in range(1, 30):

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,8 +38,18 @@ def _loop() -> asyncio.AbstractEventLoop:
         if not _loops:
             _loops.append(asyncio.new_event_loop())
             name = "agentgraph-event-loop"
-            threading.Thread(target=_loops[0].run_forever, name=name, daemon=True).start()
+            threading.Thread(target=_run, args=_loops, name=name, daemon=True).start()
         return _loops[0]
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop, also after a coroutine raised `SystemExit` or `KeyboardInterrupt`.
+
+    Asyncio raises these here too, and stops the loop; who waits for the coroutine gets them from it.
+    """
+    while True:
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
 
 
 @contextmanager

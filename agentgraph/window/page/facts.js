@@ -63,10 +63,9 @@ export function factEntries(store, facts, bar) {
  * @param {Bar | undefined} bar
  */
 function lengthsOf({state}, facts, bar) {
-  const ended = bar ? bar.ended : facts.ended;
-  if (!bar) return {took: facts.began && ended ? ended - facts.began : null, waited: 0};
+  if (!bar) return {took: facts.began && facts.ended ? facts.ended - facts.began : null, waited: 0};
   const {seconds, waited} = makeMeasure(state.bars.values(), state.pauses)(bar);
-  return {took: ended === null ? null : seconds, waited};
+  return {took: bar.ended === null ? null : seconds, waited};
 }
 
 /** @param {string[] | undefined} steps */

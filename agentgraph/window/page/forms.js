@@ -31,11 +31,21 @@ export function questionForm({value, response_schema: schema}, previous) {
  * @param {Data} value
  */
 export function questionText(value) {
-  if (Array.isArray(value?.action_requests)) return approvalText(value.action_requests);
-  if (value?.type === "tool_approval") return approvalText([value]);
+  const requests = requestsIn(value);
+  if (requests.length) return approvalText(requests);
   if (typeof value === "string") return value;
   const text = value?.message ?? value?.question ?? value?.description;
   return typeof text === "string" ? text : JSON.stringify(value, null, 2);
+}
+
+/** Return the calls that a question for approval asks about; none for another question.
+ *
+ * @param {Data} value
+ * @returns {{name: string, args: Data}[]}
+ */
+export function requestsIn(value) {
+  if (Array.isArray(value?.action_requests)) return value.action_requests;
+  return value?.type === "tool_approval" ? [value] : [];
 }
 
 /** Return the question for the approval of tool calls: "Approve pay ×3, mail?".
@@ -57,7 +67,7 @@ function approvalText(calls) {
  * @returns {Values | undefined}
  */
 export function questionRest(value) {
-  if (Array.isArray(value?.action_requests) || value?.type === "tool_approval") return undefined;
+  if (requestsIn(value).length) return undefined;
   const key = ["message", "question", "description"].find((each) => value?.[each] !== undefined);
   if (key === undefined || typeof value[key] !== "string") return undefined;
   const rest = without(value, key);

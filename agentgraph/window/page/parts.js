@@ -3,7 +3,7 @@
 import {durationText, el, longText, shortText} from "./elements.js";
 import {actionButton, asText, foldable} from "./entries.js";
 import {changeView, valueChanges} from "./diff.js";
-import {questionRest, questionText} from "./forms.js";
+import {questionRest, questionText, requestsIn} from "./forms.js";
 import {lookAt} from "./looking.js";
 import {dataView} from "./messages.js";
 import {stateText} from "./states.js";
@@ -46,15 +46,6 @@ export function questionView({question, answer, is_answered: isAnswered, is_late
         ? null
         : el("div", {}, el("span", {class: "quiet"}, said), dataView(answer)),
   );
-}
-
-/** Return the calls that a question for approval asks about.
- *
- * @param {Data} asked
- * @returns {{name: string, args: Data}[]}
- */
-function requestsIn(asked) {
-  return asked?.action_requests ?? (asked?.type === "tool_approval" ? [asked] : []);
 }
 
 /** Return the decisions on calls, one for each; none for another answer.

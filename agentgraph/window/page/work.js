@@ -22,13 +22,31 @@ export function makeMeasure(bars, pauses, now = Date.now() / 1000) {
     waits.push([bar.began, bar.ended ?? now]);
     asked.set(bar.inside, waits);
   }
-  const idle = [...pauses];
+  const idle = [...pauses].sort(([a], [b]) => a - b);
   return (bar) => {
     const until = bar.ended ?? (bar.state === "running" ? now : end);
     const waits = asked.get(bar.id) ?? [];
-    const free = clipped([...waits, ...idle], bar.began, until);
+    const free = clipped([...waits, ...within(idle, bar.began, until)], bar.began, until);
     return {seconds: Math.max(0, until - bar.began - lengthOf(free)), waited: lengthOf(waits)};
   };
+}
+
+/** Return those of many sorted spans, of which none overlap, that are partly in another one.
+ *
+ * @param {Span[]} spans
+ * @param {number} from
+ * @param {number} to
+ */
+function within(spans, from, to) {
+  let first = 0;
+  let end = spans.length;
+  while (first < end) {
+    const middle = (first + end) >> 1;
+    if (spans[middle][1] > from) end = middle;
+    else first = middle + 1;
+  }
+  while (end < spans.length && spans[end][0] < to) end += 1;
+  return spans.slice(first, end);
 }
 
 /**
