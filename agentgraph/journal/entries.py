@@ -21,6 +21,7 @@ from agentgraph.graph.stamps import (
     number_at,
     number_of,
 )
+from agentgraph.graph.stored_values import notes_in
 from agentgraph.journal.lines import (
     address_at,
     position_in,
@@ -126,12 +127,18 @@ def entries_at(saved: Saved) -> list[Entry]:
     return [entry for _, entry in _ordered_at(saved)]
 
 
-def _ordered_at(saved: Saved) -> list[tuple[EventOrder | None, Entry]]:
-    """Return the same, with their orders; an edit comes after the entry that discards the old.
+def notes_at(saved: Saved) -> list[Note]:
+    """Return the notes of `entries_at`, except those about edited messages; no message is read."""
+    found = [note for note in saved.notes if note.kind not in _NO_EVENTS]
+    for task, writes in saved.writes.items():
+        found += map(question_note, writes.get(INTERRUPT, ()))
+        for written in (writes, saved.results.get(task, {})):
+            found += [note for note in notes_in(written) if note.order is not None]
+    return [note for note in found if _is_kept(saved, note.order)]
 
-    Where turns before were pruned, the first input may have messages of the last of them, which was
-    given up: the thread has no events of that turn any more.
-    """
+
+def _ordered_at(saved: Saved) -> list[tuple[EventOrder | None, Entry]]:
+    """Return the entries, with their orders; an edit comes after the entry that discards the old."""
     found: list[tuple[EventOrder | None, Entry]] = []
     for task, writes in saved.read_writes().items():
         for written in (writes, saved.results.get(task, {})):
@@ -142,9 +149,17 @@ def _ordered_at(saved: Saved) -> list[tuple[EventOrder | None, Entry]]:
             found.append((note.order, note))
     if saved.notes:
         found += [(note.order, note) for note in saved.notes if note.kind not in _NO_EVENTS]
-    if START in saved.checkpoint["channel_values"] and not saved.parent_id:
-        return [each for each in found if each[0] is None or each[0].turn >= saved.clock[0]]
-    return found
+    return [each for each in found if _is_kept(saved, each[0])]
+
+
+def _is_kept(saved: Saved, order: EventOrder | None) -> bool:
+    """Return whether the thread still has the turn of an entry that is saved at a checkpoint.
+
+    Where turns before were pruned, the first input may have messages of the last of them, which was
+    given up: the thread has no events of that turn any more.
+    """
+    is_first = START in saved.checkpoint["channel_values"] and not saved.parent_id
+    return not is_first or order is None or order.turn >= saved.clock[0]
 
 
 def _add_emitted(found: list[tuple[EventOrder | None, Entry]], written: Mapping[str, object]) -> None:

@@ -7,12 +7,13 @@ that resumes it saves a note "resumed" at the checkpoint of the step, and each r
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from agentgraph.graph.deadlines import substitute_of
-from agentgraph.graph.stamps import Deadline, Entry, Note, event_order, number_of, seconds, time_in
+from agentgraph.graph.stamps import Deadline, Note, event_order, number_of, seconds, time_in
 from agentgraph.journal.data_digests import data_digest
-from agentgraph.journal.entries import entries_at
+from agentgraph.journal.entries import entries_at, notes_at
 from agentgraph.journal.saved import COPIED, Saved, error_in, is_stop
 from agentgraph.journal.schema import ALL, DISCARDED, KEPT, RECEIVED, RESUMED, REWOUND, STOPPED, TAKEN
 
@@ -68,7 +69,7 @@ class StepRuns:
     def __init__(
         self,
         root: Saved,
-        inside: Iterable[Saved],
+        inside: Sequence[Saved],
         *,
         is_over: bool,
         is_running: bool,
@@ -81,12 +82,10 @@ class StepRuns:
             is_over: Whether the root has gone on from it.
             is_running: Whether a run is active on the thread.
         """
-        self.root, self.is_over = root, is_over
+        self.root, self.is_over, self._inside = root, is_over, inside
         self.is_running = is_running and not is_over
         own = sorted(root.notes, key=number_of)
-        said = [each for saved in inside for each in entries_at(saved)]
-        notes = [each for each in said if isinstance(each, Note)]
-        self._signs = sorted({*_signs(inside, said)})
+        notes = [note for saved in inside for note in notes_at(saved)]
         self.failures: dict[str, list[Note]] = defaultdict(list)
         failed = {each.id: each for each in notes if each.kind == "error"}
         for note in sorted(failed.values(), key=number_of):
@@ -98,6 +97,10 @@ class StepRuns:
         is_ended = not {"error", RECEIVED, STOPPED}.isdisjoint(now)
         self.was_killed = not (is_over or is_running or is_ended)
         self.questions = [*_questions(notes, own)]
+
+    @cached_property
+    def _signs(self) -> Sequence[float]:
+        return sorted({*_signs(self._inside)})
 
     @property
     def last_sign(self) -> float:
@@ -160,15 +163,15 @@ def errors_at(saved: Saved) -> list[str]:
     return [*dict.fromkeys(each for each in errors if each is not None and not is_stop(each))]
 
 
-def _signs(inside: Iterable[Saved], said: Iterable[Entry]) -> Iterator[float]:
+def _signs(inside: Iterable[Saved]) -> Iterator[float]:
     for saved in inside:
         yield saved.time
         for result in saved.results.values():
             if isinstance(finished := result.get("finished"), int):
                 yield seconds(finished)
-    for entry in said:
-        if (order := event_order(entry)) is not None:
-            yield order.time
+        for entry in entries_at(saved):
+            if (order := event_order(entry)) is not None:
+                yield order.time
 
 
 def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[QuestionSpan]:

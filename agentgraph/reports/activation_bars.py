@@ -104,8 +104,9 @@ class _Chart:
         used = used_in(said)
         tokens_in, tokens_out = used["input_tokens"], used["output_tokens"]
         if kind == "agent":
-            more = own.tokens_in + tokens_in, own.tokens_out + tokens_out
-            self._bars[own.id] = replace(own, tokens_in=more[0], tokens_out=more[1])
+            if tokens_in or tokens_out:
+                more = own.tokens_in + tokens_in, own.tokens_out + tokens_out
+                self._bars[own.id] = replace(own, tokens_in=more[0], tokens_out=more[1])
         elif kind == "tool":
             self._add_tool_calls(agent_step, part, own)
         elif kind != "question":
