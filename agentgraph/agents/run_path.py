@@ -140,6 +140,13 @@ class RunPath(Sequence[RunStep]):
         return f"RunPath({str(self)!r})"
 
 
+def beginnings(path: RunPath) -> Iterator[RunPath]:
+    """Yield a path, and each of its beginnings that has a step, the longest first."""
+    while path._length:
+        yield path
+        path = path._parent
+
+
 def _empty() -> RunPath:
     path = object.__new__(RunPath)
     path._parent = path._jump = path

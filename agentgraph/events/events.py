@@ -10,6 +10,7 @@ The JSON form of an event as types, from which pydantic and FastAPI take its sch
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Literal, NotRequired
 
 from langchain_core.messages import BaseMessage
@@ -335,19 +336,7 @@ class AgentEvent:
         numbers that are not finite or do not fit into 64 bits. A pydantic model or a dataclass becomes
         an object of its fields, and any other value a string; `from_dict` does not convert these back.
         """
-        data: dict[str, Any] = dict.fromkeys(_ALWAYS)
-        data |= {name: as_json(getattr(self, name)) for name in _WHOLE}
-        data["run_path"] = [[as_json(step.agent_name), step.iteration] for step in self.run_path]
-        if self.call is not None:
-            data["call"] = as_json(self.call._asdict())
-        if self.output is not None:
-            message = self.message and message_as_json(self.message)
-            custom, partial = as_json(self.output.custom), as_json(self.output.partial)
-            data["output"] = {"message": message, "custom": custom, "partial": partial}
-        if self.action is not None:
-            data["action"] = as_json(self.action)
-            data["action"]["discarded"] = [*map(as_json, self.action.discarded)]
-        return data
+        return event_as_json(self, [step_as_json(step) for step in self.run_path])
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "AgentEvent":
@@ -399,6 +388,29 @@ _ALWAYS = [each.name for each in fields(AgentEvent) if each.name != "call"]
 """The keys that the JSON data of every event have."""
 _WHOLE = [name for name in _ALWAYS if name not in ("run_path", "output", "action")]
 """Those whose values are not converted part by part."""
+_values_of = attrgetter(*_WHOLE)
+
+
+def event_as_json(event: AgentEvent, run_path: object) -> dict[str, Any]:
+    """Return an event as `AgentEvent.to_dict` does, with this form of its run path."""
+    data: dict[str, Any] = dict.fromkeys(_ALWAYS)
+    data.update(zip(_WHOLE, map(as_json, _values_of(event)), strict=True))
+    data["run_path"] = run_path
+    if event.call is not None:
+        data["call"] = as_json(event.call._asdict())
+    if event.output is not None:
+        message = event.message and message_as_json(event.message)
+        custom, partial = as_json(event.output.custom), as_json(event.output.partial)
+        data["output"] = {"message": message, "custom": custom, "partial": partial}
+    if event.action is not None:
+        data["action"] = as_json(event.action)
+        data["action"]["discarded"] = [*map(as_json, event.action.discarded)]
+    return data
+
+
+def step_as_json(step: RunStep) -> list[Any]:
+    """Return a step of a run path as JSON data."""
+    return [as_json(step.agent_name), step.iteration]
 
 
 def _validated(value: object, validate: ValidatorFunctionWrapHandler) -> AgentEvent:

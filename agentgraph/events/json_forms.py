@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -76,13 +77,37 @@ _TAGS = {kind: tag for tag, (kind, *_) in _TEXTS.items()}
 _LISTS: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque}
 
 
-def as_json(value: object) -> Any:
+def as_json(value: Any, around: tuple[int, ...] = ()) -> Any:
     """Convert a value to JSON data for `from_json`; it never fails.
 
     >>> as_json({"when": date(2026, 11, 1), "sizes": (1, 2)})
     {'when': {'$agentgraph': ['date', '2026-11-01']}, 'sizes': {'$agentgraph': ['tuple', [1, 2]]}}
+
+    Args:
+        value: The value.
+        around: The `id` of each value that contains it, because of cycles.
     """
-    return _form(value, ())
+    kind = type(value)
+    if value is None or kind is bool or (kind is str and value.isascii()):
+        return value  # most values are these
+    if (kind is dict or kind is list) and not value:
+        return kind()
+    if isinstance(value, bool | int | float | str):
+        return _scalar(value)
+    if id(value) in around or len(around) >= _DEEPEST:
+        return _text(value)
+    try:
+        return _container(value, (*around, id(value)))
+    except Exception:
+        return _text(value)
+
+
+@lru_cache(maxsize=100)
+def _type_of(kind: type[BaseMessage]) -> str | None:
+    """Return the `type` of LangChain's class of a class of messages; None if it has several."""
+    ours = next(each for each in kind.__mro__ if each.__module__.startswith(_MESSAGES))
+    default = ours.model_fields["type"].default  # type: ignore[attr-defined]
+    return default if isinstance(default, str) else None
 
 
 def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[str, object]:
@@ -94,9 +119,7 @@ def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[
         message: The message.
         around: The `id` of each value that contains it.
     """
-    ours = (kind for kind in type(message).__mro__ if kind.__module__.startswith(_MESSAGES))
-    default = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
-    name = default if isinstance(default, str) else message.type
+    name = _type_of(type(message)) or message.type
     return {"type": name, "data": _object({**dict(message), "type": name}, around)}
 
 
@@ -132,20 +155,6 @@ def _restored(value: dict[str, object], tag: object, content: Any) -> object:
     return {OURS: from_json(value[OURS])}
 
 
-def _form(value: object, around: tuple[int, ...]) -> Any:
-    """Convert a value; `around` has the `id` of each enclosing value, because of cycles."""
-    if value is None or (type(value) is str and value.isascii()):
-        return value  # most values are these
-    if isinstance(value, bool | int | float | str):
-        return _scalar(value)
-    if id(value) in around or len(around) >= _DEEPEST:
-        return _text(value)
-    try:
-        return _container(value, (*around, id(value)))
-    except Exception:
-        return _text(value)
-
-
 def _scalar(value: float | str | None) -> object:
     """Convert a text or number; one of a subclass, such as an `Enum`, becomes its base type."""
     if value is None or isinstance(value, bool):
@@ -168,13 +177,13 @@ def _container(value: object, around: tuple[int, ...]) -> object:
         case dict():
             return _object(value, around)
         case list():
-            return [_form(each, around) for each in value]
+            return [as_json(each, around) for each in value]
         case tuple() | deque():
             tag = "tuple" if isinstance(value, tuple) else "deque"
-            return {OURS: [tag, [_form(each, around) for each in value]]}
+            return {OURS: [tag, [as_json(each, around) for each in value]]}
         case set() | frozenset():
             tag = "set" if isinstance(value, set) else "frozenset"
-            return {OURS: [tag, sorted((_form(each, around) for each in value), key=json.dumps)]}
+            return {OURS: [tag, sorted((as_json(each, around) for each in value), key=json.dumps)]}
         case BaseMessage():
             return {OURS: ["message", message_as_json(value, around)]}
         case BaseModel():
@@ -183,16 +192,18 @@ def _container(value: object, around: tuple[int, ...]) -> object:
             return _text(value)
     if is_dataclass(value) and not isinstance(value, type):
         return _object({each.name: getattr(value, each.name) for each in fields(value)}, around)
-    return _form(to_jsonable_python(value, fallback=_text, bytes_mode="base64"), around)
+    return as_json(to_jsonable_python(value, fallback=_text, bytes_mode="base64"), around)
 
 
 def _object(value: Mapping[Any, object], around: tuple[int, ...]) -> dict[str, object]:
     is_plain = {*map(type, value)} <= {str} and "".join(value).isascii()
     if is_plain or all(isinstance(key, str) and isinstance(_scalar(key), str) for key in value):
         keys = value if is_plain else map(str.__str__, value)
-        data = dict(zip(keys, [_form(each, around) for each in value.values()], strict=True))
+        data = dict(zip(keys, [as_json(each, around) for each in value.values()], strict=True))
         return {OURS: ["dict", data]} if OURS in data else data
-    return {OURS: ["items", [[_form(key, around), _form(each, around)] for key, each in value.items()]]}
+    return {
+        OURS: ["items", [[as_json(key, around), as_json(each, around)] for key, each in value.items()]]
+    }
 
 
 def _text(value: object) -> object:

@@ -5,7 +5,8 @@ from dataclasses import asdict, fields
 from langchain_core.messages import BaseMessage
 
 from agentgraph.agents.agents import Agent
-from agentgraph.events.events import Interrupt
+from agentgraph.agents.run_path import RunPath, beginnings
+from agentgraph.events.events import Interrupt, event_as_json, step_as_json
 from agentgraph.events.json_forms import JsonObject, as_json
 from agentgraph.graph.collecting import read_all
 from agentgraph.journal.spent import shown_cost
@@ -121,7 +122,13 @@ def flame_data(flame: Flame) -> JsonObject:
 
 
 def conversation_data(part: Conversation) -> JsonObject:
-    """Return a part of a conversation; its events have the form of `AgentEvent.to_dict`."""
+    """Return a part of a conversation.
+
+    Its events have the form of `AgentEvent.to_dict`, but a run path is the number of its row in
+    `paths`: [row of the path before its last step, or -1; name; iteration]. In a long loop each path
+    is as long as the run, and has one row more than the path before.
+    """
+    paths = _Paths()
     return {
         "sent": [
             {
@@ -130,11 +137,36 @@ def conversation_data(part: Conversation) -> JsonObject:
             }
             for each in part.sent
         ],
-        "events": read_all(each.to_dict() | {"kind": each.kind} for each in part.events),
+        "events": read_all(
+            event_as_json(each, paths.row_of(each.run_path)) | {"kind": each.kind}
+            for each in part.events
+        ),
+        "paths": paths.rows,
         "asked": [asked_data(each) for each in part.asked],
         "discarded": [*part.discarded],
         **{name: getattr(part, name) for name in ("begin", "after", "upto", "is_whole", "continues")},
     }
+
+
+class _Paths:
+    """Collects run paths in rows, which share their beginnings."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[object]] = []
+        self._rows: dict[RunPath, int] = {}
+
+    def row_of(self, path: RunPath) -> int:
+        """Return the row of a path; add it and its beginnings if missing. The empty path has -1."""
+        at, missing = -1, list[RunPath]()
+        for each in beginnings(path):
+            if (known := self._rows.get(each)) is not None:
+                at = known
+                break
+            missing.append(each)
+        for each in reversed(missing):
+            self.rows.append([at, *step_as_json(each[-1])])
+            at = self._rows[each] = len(self.rows) - 1
+        return at
 
 
 def asked_data(asked: Asked) -> JsonObject:

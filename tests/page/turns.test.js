@@ -13,7 +13,7 @@ const message = (type, data) => ({output: {message: {type, data}, custom: null, 
 function event(number, more = {}) {
   return {
     id: `e${number}`, kind: "message", agent_name: "desk", address: "desk", turn: 0, step: `s${number}:desk`,
-    cursor: String(number), output: null, action: null, error: null, ...more,
+    cursor: String(number), output: null, action: null, error: null, run_path: -1, ...more,
   };
 }
 
@@ -21,7 +21,7 @@ const said = (number, text, more = {}) => event(number, {...message("ai", {conte
 
 function part(events, more = {}) {
   return {
-    sent: [], events, asked: [], discarded: [], begin: "b2", after: "", upto: "b3", is_whole: true,
+    sent: [], events, paths: [], asked: [], discarded: [], begin: "b2", after: "", upto: "b3", is_whole: true,
     continues: false, ...more,
   };
 }
@@ -44,6 +44,16 @@ test("a later part replaces the events after its start, and those that it discar
   assert.deepEqual(talk.sent.map((each) => each.at), ["b2"]);
   assert.equal(talk.upto, "b5");
   assert.deepEqual(ids(joinedTalk(talk, part([said(9, "x")]))), ["e9"]);
+});
+
+test("run paths share their beginnings, and a plain event has its own in full", () => {
+  const paths = [[-1, "refine", null], [0, "writer", 0], [1, "critic", 0], [0, "legal", null]];
+  const events = [2, 3, -1].map((row, number) => said(number, "a", {run_path: row}));
+  const talk = joinedTalk(null, part(events, {paths}));
+  assert.equal(talk.events[0].run_path.before.before, talk.events[1].run_path.before);
+  assert.deepEqual(talk.events.map((each) => plainEvent(each).run_path), [
+    [["refine", null], ["writer", 0], ["critic", 0]], [["refine", null], ["legal", null]], [],
+  ]);
 });
 
 test("an earlier part comes before the known ones, without what these discarded", () => {

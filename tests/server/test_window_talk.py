@@ -7,6 +7,7 @@ from helpers import asks
 from helpers.agents import scripted
 from helpers.told import calls
 from langchain_core.messages import AIMessage, AIMessageChunk
+from pydantic_core import to_json
 
 import agentgraph as ag
 from agentgraph.events.events import Output
@@ -103,6 +104,29 @@ def test_a_branch_begins_at_a_step_or_with_another_message() -> None:
     assert talk.read("t-b")[3:] == [">two", "chosen", "3 two"]
     talk.call("rewind", at="desk/bot", turn=1, changes={"text": "and more"})
     assert talk.read()[3:] == [">two", "chosen", "+and more", "4 and more"]
+
+
+def refine(rounds: int) -> Talk:
+    agents = [ag.function_agent(name, lambda ctx: "said") for name in ("writer", "critic")]
+    return Talk(ag.loop("refine", agents, max_iterations=rounds), "Go.")
+
+
+def test_a_conversation_of_a_loop_grows_with_its_events_and_has_their_whole_run_paths() -> None:
+    few, many = (refine(rounds).call("conversation", steps=None) for rounds in (50, 100))
+    assert len(to_json(many)) < 2.2 * len(to_json(few))
+    talk = refine(20)
+    read = talk.call("conversation", steps=None)
+
+    def steps_to(row: int) -> list[list[Any]]:
+        if row < 0:
+            return []
+        before, *step = read["paths"][row]
+        return [*steps_to(before), step]
+
+    for each in read["events"]:
+        each["run_path"] = steps_to(each["run_path"])
+        del each["kind"]
+    assert read["events"] == [each.to_dict() for each in talk.runner.events("t")]
 
 
 def test_results_of_tools_are_no_output_of_a_paused_turn() -> None:

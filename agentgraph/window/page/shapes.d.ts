@@ -211,11 +211,17 @@ export interface MessageData {
   data: Values;
 }
 
-/** An event in the form of `AgentEvent.to_dict`, with its kind. */
+/** The last step of a run path; paths share their beginnings. */
+export interface PathEnd {
+  before: PathEnd | null;
+  step: [name: string, iteration: number | null];
+}
+
+/** An event in the form of `AgentEvent.to_dict`, but for its run path, with its kind. */
 export interface AgentEvent {
   kind: EventKind;
   agent_name: string;
-  run_path: [name: string, iteration: number | null][];
+  run_path: PathEnd | null;
   address: string;
   output: {message: MessageData | null; custom: Data; partial: boolean} | null;
   action: {
@@ -255,7 +261,10 @@ export interface Sent {
 /** A part of the conversation on a thread: see `reports/conversation.py`. */
 export interface Conversation {
   sent: Sent[];
-  events: AgentEvent[];
+  /** Each with the number of its run path in `paths`; -1 for an empty one. */
+  events: (Omit<AgentEvent, "run_path"> & {run_path: number})[];
+  /** Run paths, each with the number of the path before its last step, or -1. */
+  paths: [before: number, name: string, iteration: number | null][];
   asked: AskedQuestion[];
   /** The ids and steps of earlier events that the part discards. */
   discarded: string[];

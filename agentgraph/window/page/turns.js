@@ -1,7 +1,7 @@
 // The conversation on a thread as data: its read parts joined, and its items in order.
 
 /** @import {Talk, TalkCall, TalkItem} from "./page.d.ts" */
-/** @import {AgentEvent, Conversation, Message, MessageData, Sent} from "./shapes.d.ts" */
+/** @import {AgentEvent, Conversation, Message, MessageData, PathEnd, Sent} from "./shapes.d.ts" */
 
 /** Join a part of a conversation to the known parts.
  *
@@ -12,7 +12,7 @@
  */
 export function joinedTalk(known, part, {isEarlier = false} = {}) {
   const {begin, upto, is_whole: isWhole} = part;
-  const own = {sent: part.sent, events: part.events, asked: byId(part.asked)};
+  const own = {sent: part.sent, events: eventsOf(part), asked: byId(part.asked)};
   if (!known || !(isEarlier || part.continues)) {
     return {...own, gone: new Set(part.discarded), begin, upto, isWhole};
   }
@@ -25,7 +25,7 @@ export function joinedTalk(known, part, {isEarlier = false} = {}) {
     return {
       ...known,
       sent: [...part.sent, ...known.sent],
-      events: [...part.events.filter(stays), ...known.events],
+      events: [...own.events.filter(stays), ...known.events],
       asked: new Map([...own.asked, ...known.asked]),
       gone, begin, isWhole,
     };
@@ -34,10 +34,22 @@ export function joinedTalk(known, part, {isEarlier = false} = {}) {
   return {
     ...known,
     sent: [...known.sent.filter((each) => each.at < begin), ...part.sent],
-    events: [...before, ...part.events],
+    events: [...before, ...own.events],
     asked: new Map([...known.asked, ...own.asked]),
     gone, upto,
   };
+}
+
+/** Return the events of a part, with their run paths in place of the numbers of these.
+ *
+ * @param {Conversation} part
+ * @returns {AgentEvent[]}
+ */
+function eventsOf({events, paths}) {
+  /** @type {PathEnd[]} */
+  const ends = [];
+  for (const [before, ...step] of paths) ends.push({before: ends[before] ?? null, step});
+  return events.map((each) => ({...each, run_path: ends[each.run_path] ?? null}));
 }
 
 /** @param {Conversation["asked"]} asked */
@@ -184,7 +196,9 @@ export function blocksOf({data: {content}}) {
  * @param {AgentEvent} event
  */
 export function plainEvent({kind: _, ...event}) {
-  return event;
+  const path = [];
+  for (let end = event.run_path; end; end = end.before) path.push(end.step);
+  return {...event, run_path: path.reverse()};
 }
 
 /** Describe the content of an event in one line.
@@ -235,7 +249,8 @@ const searched = new WeakMap();
 
 /** @param {AgentEvent} event */
 function searchedText(event) {
-  const known = searched.get(event) ?? JSON.stringify(event).toLowerCase();
+  const {run_path: _, ...rest} = event;
+  const known = searched.get(event) ?? JSON.stringify(rest).toLowerCase();
   searched.set(event, known);
   return known;
 }
