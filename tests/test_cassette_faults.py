@@ -30,7 +30,8 @@ pytest_plugins = ["pytester"]
 DRIFT = """writer: model call 0 of turn 0 is not what {path} has: message 0 differs:
   recorded: human: Go.
   asked:    human: Went.
-record what differs with recorded(path, mode="auto"), or everything with mode="record\""""
+record what differs with recorded(path, mode="auto"), or everything with mode="record"; \
+for the fixture and evaluations, set AGENTGRAPH_CASSETTES=auto or AGENTGRAPH_CASSETTES=record"""
 
 
 def test_played_a_difference_ends_the_run_at_its_address(drive: Drive, path: Path) -> None:

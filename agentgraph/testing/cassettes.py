@@ -144,6 +144,7 @@ class Cassette:
         else:
             text = f"{where} is not in {path}; "
         text += 'record what differs with recorded(path, mode="auto"), or everything with mode="record"'
+        text += f"; for the fixture and evaluations, set {MODE}=auto or {MODE}=record"
         return CassetteError(text, path, place.address)
 
 
