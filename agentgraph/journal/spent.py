@@ -13,6 +13,7 @@ from agentgraph.agents.costs import EXACT, Amount, total
 from agentgraph.agents.limits import MEASURES
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.spending import (
+    AT,
     CHANNEL,
     DECIDED,
     RUN,
@@ -87,8 +88,26 @@ def spent_in(counts: Counts, events: Iterable[AgentEvent]) -> Spent:
 
 
 def _cost_of(counts: Mapping[str, Amount], run: Mapping[str, Amount]) -> Decimal | None:
-    is_known = "cost" in run and UNPRICED not in run and UNPRICED not in counts
+    is_known = "cost" in run and UNPRICED not in run and not counts.get(UNPRICED)
     return Decimal(counts.get("cost", 0)) if is_known else None
+
+
+def costs_at(counts: Counts, paths: Mapping[str, str]) -> dict[str, Decimal | None]:
+    """Return the costs at the places where agents ran in a turn; None for one that is not known.
+
+    Args:
+        counts: The counted spending of the turn.
+        paths: The paths of the places, each with the name of its agent.
+    """
+    run, places = counts.get(RUN, {}), Counter(paths.values())
+
+    def cost(path: str, name: str) -> Decimal | None:
+        own = counts.get(name, {})
+        if places[name] > 1:
+            own = {measure: own.get(f"{measure}{AT}{path}", 0) for measure in ("cost", UNPRICED)}
+        return _cost_of(own, run)
+
+    return {path: cost(path, name) for path, name in paths.items()}
 
 
 def cost_text(counts: Counts) -> str | None:

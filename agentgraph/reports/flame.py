@@ -4,7 +4,7 @@ All activations of an agent at one place are one frame: its iterations, items, c
 frame contains those of the agents inside. It is made of the bars of the timeline, and of counted costs.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -14,8 +14,9 @@ from typing import Any, Literal, get_args
 
 from agentgraph.agents.costs import EXACT
 from agentgraph.errors import AgentGraphError, ThreadError
+from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.values import Reducers
-from agentgraph.journal.spent import Spent, shown_cost
+from agentgraph.journal.spent import costs_at, shown_cost
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.bars import Bar, Span, free_in, length_of
 from agentgraph.reports.thread import thread
@@ -43,8 +44,8 @@ class Frame:
         seconds: The time that it and the agents inside worked; concurrent work adds up, and waits for
             people and pauses before a resume do not count.
         tokens: The tokens of their models.
-        cost: The price of their replies; None if it is not known: without `Runner(prices=)`, or if the
-            agent is at several places.
+        cost: The price of their replies; None if it is not known: without `Runner(prices=)`, or if a
+            reply reported no tokens or had no price.
         waiting: The seconds that their questions waited for people, until now if they are open.
         own_seconds: The time of the agent itself, without the agents inside.
         own_tokens: Its tokens.
@@ -129,11 +130,11 @@ async def flame(saver: ThreadSaver, reducers: Reducers, *, turn: int | None = No
         )
     wanted = next(each for each in reversed(whole.turns) if turn in (None, each.number))
     bars = [each for each in read.bars if each.turn == wanted.number]
-    return Flame(wanted.number, frames_of(bars, read.pauses, saver.tree, wanted.spent))
+    return Flame(wanted.number, frames_of(bars, read.pauses, saver.tree, wanted.counts))
 
 
-def frames_of(bars: Sequence[Bar], pauses: Sequence[Span], tree: Tree, spent: Spent) -> list[Frame]:
-    """Return the frames of the bars of a turn, with the costs of its spending."""
+def frames_of(bars: Sequence[Bar], pauses: Sequence[Span], tree: Tree, counts: Counts) -> list[Frame]:
+    """Return the frames of the bars of a turn, with the costs of its counted spending."""
     by_id = {each.id: each for each in bars}
     inside: dict[str, list[Bar]] = defaultdict(list)
     for each in bars:
@@ -165,10 +166,8 @@ def frames_of(bars: Sequence[Bar], pauses: Sequence[Span], tree: Tree, spent: Sp
             own_tokens=before.own_tokens + sum(e.tokens_in + e.tokens_out for e in (bar, *parts)),
             own_waiting=before.own_waiting + length_of(waits),
         )
-    several = [*_totals(_with_costs(frames, spent))]
-    if several and several[0].cost is None:
-        several[0] = replace(several[0], cost=spent.cost)
-    return several
+    costs = costs_at(counts, {path: each.agent_name for path, each in frames.items()})
+    return [*_totals({path: replace(each, own_cost=costs[path]) for path, each in frames.items()})]
 
 
 def _agent_around(bar: Bar, by_id: Mapping[str, Bar]) -> Bar | None:
@@ -176,20 +175,6 @@ def _agent_around(bar: Bar, by_id: Mapping[str, Bar]) -> Bar | None:
     while at is not None and at.kind != "agent":
         at = by_id.get(at.inside or "")
     return at
-
-
-def _with_costs(frames: Mapping[str, Frame], spent: Spent) -> dict[str, Frame]:
-    """Return frames with their own costs: those of an agent that is at one place alone."""
-    places = Counter(each.agent_name for each in frames.values())
-    known = any(each.cost is not None for each in (spent, *spent.by_agent.values()))
-    costs: dict[str, Decimal | None] = {name: each.cost for name, each in spent.by_agent.items()}
-
-    def cost(name: str) -> Decimal | None:
-        if not known or (places[name] > 1 and name in costs):
-            return None
-        return costs.get(name, Decimal(0))
-
-    return {path: replace(each, own_cost=cost(each.agent_name)) for path, each in frames.items()}
 
 
 def _totals(frames: Mapping[str, Frame]) -> Iterator[Frame]:

@@ -1,5 +1,6 @@
 """The places of a tree: each has a lane, nodes and counters."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -91,6 +92,11 @@ class Place:
             return own
         number = "[%s]" if parent in (count.place for count in self.counts) else ""
         return f"{parent.address_template}{number}/{own}"
+
+    @cached_property
+    def path(self) -> str:
+        """The addresses here without counters, such as "report/refine/critic"."""
+        return f"{self.parent.path}/{self.segment}" if self.parent else self.segment
 
     @cached_property
     def name(self) -> str:
@@ -379,6 +385,12 @@ class Tree:
         """Whether middleware asks decision models, whose tokens no event has."""
         chats = (place.chat for place in self.places if place.chat is not None)
         return any(has_decision_model(each) for chat in chats for each in chat.middleware)
+
+    @cached_property
+    def several_times(self) -> frozenset[str]:
+        """The names of the agents that are at several places, or are flattened graphs."""
+        times = Counter(place.home.name for place in self.places)
+        return frozenset(name for name, number in times.items() if number > 1)
 
     @cached_property
     def limited_composites(self) -> tuple[str, ...]:

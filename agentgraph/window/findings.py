@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.threads.runner import Runner, options_of
-from agentgraph.tree.lint.findings import Finding, address_of
+from agentgraph.tree.lint.findings import Finding
 from agentgraph.tree.lint.inputs import Inputs, read_inputs
 from agentgraph.tree.lint.linting import findings_in
 from agentgraph.tree.validation import validate
@@ -26,7 +26,7 @@ def findings_of(runner: Runner, names: Iterable[str] = ()) -> list[Finding]:
 
 def findings_data(runner: Runner) -> list[JsonObject]:
     """Return the findings of a runner's tree, each with the id of its place in the tree."""
-    places = {address_of(place): place.node for place in runner.engine.tree.places}
+    places = {place.path: place.node for place in runner.engine.tree.places}
     return [
         {
             "kind": each.kind,

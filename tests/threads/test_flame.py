@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from helpers import Drive, echo, says
-from helpers.costs import Named, per_token
+from helpers.costs import CENT, Named, named, per_token
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -79,19 +79,30 @@ def test_an_open_question_waits_and_a_pause_before_a_resume_is_no_work(drive: Dr
     assert 0 < before["report/boss"].waiting < after["report/boss"].waiting == after["report"].waiting
 
 
-def test_a_cost_is_known_where_an_agent_is_at_one_place(drive: Drive) -> None:
-    judge = critic("critic")
-    tree = report(ag.sequential("more", [judge]), judge=judge)
-    runner = ran(tree, drive, prices=per_token)
-    known = {each.path: each.cost for each in runner.flame("t").frames}
-    assert [path for path, cost in known.items() if cost is None] == [
-        "report/refine",
-        "report/refine/critic",
-        "report/more",
-        "report/more/critic",
-    ]
-    assert known["report"] == runner.thread("t").turns[-1].spent.cost
-    assert known["report/both"] == Decimal(0)
+def test_an_agent_at_several_places_has_a_cost_at_each(drive: Drive) -> None:
+    writer = named("writer", "m", *("word " * number for number in range(1, 12)))
+    asked = calls(call("writer", request="One."))
+    desk = named("desk", "m", asked, "Well.", tools=[ag.agent_tool(writer)])
+    steps = ag.workflow("steps", [ag.step(writer), ag.step(ag.sequential("last", [writer]))])
+    nested = ag.parallel("nested", [writer, ag.sequential("in", [writer, writer])])
+    runs = ag.function_agent("runs", lambda ctx: ctx.run("writer", "One."), agents=[writer])
+    parts = [ag.loop("again", [writer], max_iterations=2), nested, steps, desk, runs]
+    runner = ran(ag.sequential("report", [*parts, ag.human("boss", "Well?")]), drive, prices=per_token)
+    flame, spent = runner.flame("t"), runner.thread("t").turns[-1].spent
+    assert sum(each.agent_name == "writer" for each in flame.frames) == 8
+    assert {each.path: each.own_cost for each in flame.frames} == {
+        each.path: each.own_tokens * CENT for each in flame.frames
+    }
+    by_agent = [each.cost for each in spent.by_agent.values()]
+    assert flame.frames[0].cost == spent.cost == sum(each for each in by_agent if each)
+
+
+def test_a_cost_is_unknown_where_a_reply_had_no_price(drive: Drive) -> None:
+    writer, boss = named("writer", "m", *"abc"), ag.human("boss", "Print it?")
+    prices = iter([CENT, None, CENT])
+    tree = ag.sequential("report", [writer, ag.sequential("more", [writer]), boss])
+    runner = ran(tree, drive, prices=lambda *_: next(prices))
+    assert [each.cost for each in runner.flame("t").frames] == [None, CENT, None, None, Decimal(0)]
     assert {each.cost for each in ran(report(), drive).flame("t").frames} == {None}
 
 

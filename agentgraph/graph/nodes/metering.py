@@ -26,6 +26,7 @@ from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.limit_answers import KEY
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.spending import (
+    AT,
     DECIDED,
     RUN,
     UNPRICED,
@@ -176,8 +177,12 @@ class Meter:
     def spend_cost(self, price: Decimal | None) -> None:
         """Add the price of a reply; None if it is not known."""
         measure, amount = (UNPRICED, 1) if price is None else ("cost", str(price))
-        self.ledger.add(self._agent, measure, amount)
-        self._note(measure, amount)
+        place = self._node_context.place
+        is_one_of_several = self._agent in self._node_context.tree.several_times
+        parts = [f"{measure}{AT}{place.path}"] if is_one_of_several else []
+        for each in (measure, *parts):
+            self.ledger.add(self._agent, each, amount)
+            self._note(each, amount)
 
     def refuse(self, text: str, name: str = RUN) -> AgentGraphError:
         """Return the error for a call whose cost is not known; it leaves the activation.

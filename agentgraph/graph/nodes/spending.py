@@ -59,6 +59,9 @@ UNPRICED = "unpriced"
 DECIDED = ("decision_input", "decision_output")
 """The tokens of decision models, in a tree whose middleware asks one: no message has them."""
 
+AT = "@"
+"""Between a measure and the path of one of several places of an agent: its part of the costs there."""
+
 PRICED_TURN: Counts = {RUN: {"cost": "0"}}
 """The spending with which a turn begins that has prices."""
 
@@ -251,7 +254,7 @@ class Ledger:
 
     def _sums_of(self, agent: str, measure: str) -> Iterator[str]:
         """Yield whose sums an agent's count is part of; time and leave are not added up."""
-        if measure == "seconds" or measure.startswith(LEAVE):
+        if measure == "seconds" or measure.startswith(LEAVE) or AT in measure:
             yield agent
         else:
             yield from (RUN, *self._tree.limited_around(agent))

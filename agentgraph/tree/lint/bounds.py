@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agentgraph.safe_repr import shown
 from agentgraph.tree.lint.accesses import Accesses
-from agentgraph.tree.lint.findings import Finding, FindingKind, address_of, addresses
+from agentgraph.tree.lint.findings import Finding, FindingKind, addresses
 from agentgraph.tree.lint.ways import Ways
 from agentgraph.tree.places import Place
 
@@ -64,7 +64,7 @@ class Bounds:
         way = self.ways.way_to(self.ways.first(place))
         return Finding(
             kind=kind,
-            address=address_of(place),
+            address=place.path,
             name=name,
             way=addresses(way),
             advice=advice,

@@ -78,14 +78,9 @@ class Findings(list[Finding]):
         return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
-def address_of(place: Place) -> str:
-    """Return the address of a place without counters."""
-    return "/".join(each.segment for each in reversed([*place.around]))
-
-
 def addresses(way: Iterable[Place]) -> tuple[str, ...]:
     """Return the addresses of a way."""
-    return tuple(map(address_of, way))
+    return tuple(each.path for each in way)
 
 
 def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.agents.templates import results_in
 from agentgraph.safe_repr import shown
-from agentgraph.tree.lint.findings import Finding, address_of, addresses
+from agentgraph.tree.lint.findings import Finding, addresses
 from agentgraph.tree.lint.ways import Ways
 from agentgraph.tree.places import Place
 from agentgraph.tree.targets import targets
@@ -57,7 +57,7 @@ class Histories:
             advice = f"it sees only its input; name {value} there"
         return Finding(
             kind="hidden_history",
-            address=address_of(place),
+            address=place.path,
             name=other.given_name,
             way=addresses(self.ways.way_to(self.ways.first(place))),
             advice=advice,

@@ -9,7 +9,7 @@ from agentgraph.agents.kinds import active_key
 from agentgraph.agents.schemas import json_schema
 from agentgraph.safe_repr import shown
 from agentgraph.tree.lint.accesses import Accesses
-from agentgraph.tree.lint.findings import Finding, address_of, addresses
+from agentgraph.tree.lint.findings import Finding, addresses
 from agentgraph.tree.lint.inputs import Inputs
 from agentgraph.tree.lint.results import BOOLEANS, results_of
 from agentgraph.tree.lint.ways import Ways
@@ -46,7 +46,7 @@ class Reach:
         around = place.parent or place
         return Finding(
             kind="unreachable",
-            address=address_of(place),
+            address=place.path,
             name=name,
             way=addresses(self.ways.way_to(self.ways.first(around))) if place.parent else (),
             advice=advice,

@@ -6,7 +6,7 @@ from functools import cached_property
 from agentgraph.agents.prebuilt.plans import PLAN_VALUES
 from agentgraph.safe_repr import shown
 from agentgraph.tree.lint.accesses import Accesses, Read
-from agentgraph.tree.lint.findings import Finding, address_of, addresses
+from agentgraph.tree.lint.findings import Finding, addresses
 from agentgraph.tree.lint.inputs import Inputs
 from agentgraph.tree.lint.run_results import Results
 from agentgraph.tree.lint.typos import Typos, typo_of
@@ -56,7 +56,7 @@ class ValueFindings:
     def _missing(self, place: Place, read: Read, way: Way, advice: str) -> Finding:
         return Finding(
             kind="unwritten_value",
-            address=address_of(place),
+            address=place.path,
             name=read.name,
             way=addresses(way),
             advice=advice,
@@ -104,7 +104,7 @@ class ValueFindings:
         advice = "read it, leave it out, or name it in inputs= if the caller reads it"
         return Finding(
             kind="unread_value",
-            address=address_of(place),
+            address=place.path,
             name=name,
             way=addresses(self.ways.way_to(self.ways.first(place))),
             advice=advice if meant is None else f"did you mean {shown(meant)}? Else {advice}",
@@ -147,7 +147,7 @@ class ValueFindings:
     def _conflict_of_tools(self, place: Place, name: str, tools: list[str]) -> Finding:
         return Finding(
             kind="conflicting_writes",
-            address=address_of(place),
+            address=place.path,
             name=name,
             way=addresses(self.ways.way_to(place)),
             advice=f"pass parallel_tools=False, or declare a reducer for it in values= "
@@ -168,7 +168,7 @@ class ValueFindings:
     def _conflict(self, place: Place, name: str, writers: Sequence[Place]) -> Finding:
         return Finding(
             kind="conflicting_writes",
-            address=address_of(place),
+            address=place.path,
             name=name,
             way=addresses([*self.ways.way_to(place), *(self._writer(each, name) for each in writers)]),
             advice="declare a reducer for it in values=, or write to different names",
