@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from agentgraph.cli.options import UserError, db_option, json_object, print_skipped, runner_of
+from agentgraph.cli.options import UserError, db_option, json_object, runner_of
+from agentgraph.cli.own_threads import own_threads, print_skipped_other
 from agentgraph.cli.session import DONE, FAILED, PAUSED, STOPPED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import ThreadBusyError, ThreadError, TreeChangedError
@@ -82,12 +83,12 @@ def advance(
 def _all(runner: Runner) -> Iterator[tuple[str, Result | Exception]]:
     """Yield the results, or the failures, of all threads whose runs died, and of overdue ones."""
     died = [each for each in runner.threads("stopped") if each.stop_reason is None]
-    for each in [*died, *runner.threads("paused", due=True)]:
+    for each in own_threads(runner, [*died, *runner.threads("paused", due=True)]):
         with suppress(ThreadBusyError):  # another process runs it now
             try:
                 yield each.thread_id, _came(runner, each.thread_id, wait=False)
             except TreeChangedError:
-                print_skipped(f"thread {each.thread_id} was run by another tree.")
+                print_skipped_other(each.thread_id)
 
 
 def _came(runner: Runner, thread: str, *arguments: Any, **options: Any) -> Result | Exception:

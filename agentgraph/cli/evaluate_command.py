@@ -19,6 +19,7 @@ from agentgraph.cli.options import (
     runner_of,
     verbose_option,
 )
+from agentgraph.cli.own_threads import own_threads, print_skipped_other
 from agentgraph.cli.session import DONE, FAILED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import TreeChangedError
@@ -55,14 +56,14 @@ def _all(runner: Runner) -> "Iterator[Case]":
     """Yield the cases of all threads that this tree ran, the latest started first."""
     from agentgraph.testing import case_from
 
-    for each in runner.threads():
+    for each in own_threads(runner, runner.threads()):
         if each.error is not None:
             print_skipped(each.error)
             continue
         try:
             yield case_from(runner, each.thread_id)
         except TreeChangedError:
-            print_skipped(f"thread {each.thread_id} was run by another tree.")
+            print_skipped_other(each.thread_id)
 
 
 def _with_unique_ids(several: "Iterable[Case]") -> "Iterator[Case]":

@@ -14,6 +14,7 @@ from rich.text import Text
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.loaded import place_of
 from agentgraph.cli.options import db_option, json_object, number_option, runner_of, thread_argument
+from agentgraph.cli.own_threads import page_of
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
@@ -46,6 +47,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON,
 @number_option("--limit", 50, "Maximum number of threads listed.")
 @click.option("--before", metavar="THREAD", help="List the threads after this one: the next page.")
 @click.option("--due", is_flag=True, help="Only threads with a question whose deadline has passed.")
+@click.option("--others", is_flag=True, help="Also threads that other trees ran last.")
 @db_option
 @_json_option
 def threads(
@@ -55,24 +57,31 @@ def threads(
     limit: int,
     before: str | None,
     due: bool,
+    others: bool,
     db: str | None,
     as_json: bool,
 ) -> None:
-    """List the threads of a file, the latest started first."""
-    page: dict[str, Any] = {"limit": limit + 1, "before": before, "metadata": metadata}
-    page["due"] = due or None
+    """List the threads that a tree ran last, the latest started first, each with the name of the tree.
+
+    A tree whose root agent has the same name counts as the same tree. The threads of other trees in the
+    same file or database are left out without --others.
+    """
+    filters: dict[str, Any] = {"status": status, "metadata": metadata, "due": due or None}
     with runner_of(target, db) as runner:
-        found = runner.threads(status, **page)  # type: ignore[arg-type]
-    for each in found[:limit]:
+        page = page_of(runner, limit, before, others=others, **filters)
+    for each in page.threads:
         line = f"{each.thread_id}  {each.status}  {each.error or _time(each.updated)}"
+        line += f"  {each.tree}" if each.tree else ""
         if each.stop_reason is not None:
             line += f"  stopped by a person: {one_line(each.stop_reason)}"
         if each.deadline is not None:
             line += f"  until {_time(each.deadline)}{', which has passed' * each.is_due}"
         click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
-    if len(found) > limit:
-        more = f"There are more threads: add --before {shlex.quote(found[limit - 1].thread_id)}"
+    if page.last is not None:
+        more = f"There are more threads: add --before {shlex.quote(page.last)}"
         click.echo(without_controls(more), err=True)
+    if page.has_others:
+        click.echo("There are threads of other trees: add --others", err=True)
 
 
 @click.command()

@@ -5,15 +5,16 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import NamedTuple, get_args
 
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError, UnknownThreadError
-from agentgraph.journal.changed_trees import opened
+from agentgraph.journal.changed_trees import opened, ran_by
 from agentgraph.journal.kept_answers import seems_to_ask
 from agentgraph.journal.lines import known_thread
 from agentgraph.journal.pending import pending_at
-from agentgraph.journal.saved import began_at
+from agentgraph.journal.saved import Saved, began_at
 from agentgraph.journal.savers.thread_index import Begun, Scalar, ThreadQuery, checked_metadata
 from agentgraph.journal.soundness import checked_read, is_unreadable
 from agentgraph.journal.states import ListedStatus, Status
@@ -44,6 +45,7 @@ class ThreadSummary:
         stop_reason: The reason that was passed to `Runner.stop`, if a person stopped it; None for other
             threads, also for one whose process died.
         deadline: The earliest deadline of its open questions, in seconds since 1970; None without one.
+        tree: The name of the root agent of the tree that ran it last; None if that is not known.
     """
 
     thread_id: str
@@ -53,6 +55,7 @@ class ThreadSummary:
     began: float = 0.0
     stop_reason: str | None = None
     deadline: float | None = None
+    tree: str | None = None
 
     @property
     def is_due(self) -> bool:
@@ -200,27 +203,38 @@ async def status_of(saver: ThreadSaver) -> Status:
 async def _listed(saver: ThreadSaver, began: float) -> ThreadSummary | None:
     """Return a thread of a list; the error of an unreadable thread does not fail the list."""
     try:
-        stored = await checked_read(_stored_status, saver)
+        return await checked_read(partial(_summary, began=began), saver)
     except SaverError as error:
         if not is_unreadable(error):
             raise
         return ThreadSummary(saver.thread_id, "unreadable", 0.0, reason(error), began)
+
+
+async def _summary(saver: ThreadSaver, *, began: float) -> ThreadSummary | None:
+    stored = await _stored_status(saver)
     if stored is None:
         return None
+    status, saved = stored.status, stored.saved
+    by = await ran_by(saver, saved)
     return ThreadSummary(
-        saver.thread_id, stored.status, stored.time, None, began, stored.stop_reason, stored.deadline
+        saver.thread_id,
+        status,
+        saved.time,
+        began=began,
+        stop_reason=stop_reason_at(saved) if status == "stopped" else None,
+        deadline=stored.deadline,
+        tree=by.root if by else None,
     )
 
 
 class _Stored(NamedTuple):
     status: Status
-    time: float
-    stop_reason: str | None
+    saved: Saved
     deadline: float | None
 
 
 async def _stored_status(saver: ThreadSaver) -> _Stored | None:
-    """Return the status of a thread, and the time of its latest step; None without steps."""
+    """Return the status of a thread at its latest checkpoint; None without steps."""
     is_running = await saver.is_running()
     saved = await saver.checkpoint()
     if saved is None or saved.position is None:
@@ -235,9 +249,7 @@ async def _stored_status(saver: ThreadSaver) -> _Stored | None:
     except ThreadError:  # another tree ran the thread, or it is an incomplete copy
         asks = seems_to_ask(saved)
         deadline = earliest_deadline(saved)
-    status = status_at(saved, asks=asks, is_running=is_running)
-    reason = stop_reason_at(saved) if status == "stopped" else None
-    return _Stored(status, saved.time, reason, deadline)
+    return _Stored(status_at(saved, asks=asks, is_running=is_running), saved, deadline)
 
 
 async def delete(saver: ThreadSaver) -> None:

@@ -21,7 +21,7 @@ from agentgraph.errors import (
     UnknownThreadError,
 )
 from agentgraph.graph.sync_async import Call
-from agentgraph.journal.changed_trees import opened
+from agentgraph.journal.changed_trees import opened, ran_by
 from agentgraph.journal.lines import check_whole, known
 from agentgraph.journal.locks import holders_on
 from agentgraph.journal.pruning import Plan, planned
@@ -56,8 +56,8 @@ class Pruned:
         lines: The number of older history lines that were removed from them.
         checkpoints: The number of checkpoints that were removed from them.
         bytes: The bytes that a SQLite file has returned to the disk; None for other checkpointers.
-        skipped: The threads that were left as they are: a run is active on them, or they cannot be
-            read, or not by this tree.
+        skipped: The threads that were left as they are: a run is active on them, they cannot be read,
+            or another tree ran them last.
     """
 
     threads: int = 0
@@ -215,7 +215,7 @@ async def _all_pruned(any_thread: ThreadSaver, engine: Engine, wanted: Prune) ->
     pages = ThreadPages(any_thread, query_of(None if wanted.is_within else "done", {}, ()))
     for thread_id, _ in await pages.after(None, sys.maxsize):
         try:
-            found = await _pruned(any_thread.of(thread_id), engine, wanted)
+            found = await _pruned(any_thread.of(thread_id), engine, wanted, is_named=False)
         except UnknownThreadError:  # it was deleted meanwhile
             continue
         except ThreadError:  # also one that is busy, or of another tree
@@ -238,16 +238,21 @@ def _sum(one: Pruned, other: Pruned) -> Pruned:
     )
 
 
-async def _pruned(thread: ThreadSaver, engine: Engine, wanted: Prune) -> Pruned:
-    """Prune one thread, which is locked meanwhile."""
+async def _pruned(
+    thread: ThreadSaver, engine: Engine, wanted: Prune, *, is_named: bool = True
+) -> Pruned:
+    """Prune one thread, which is locked meanwhile; one of another tree only if it is named."""
     own, thread = await engine.for_thread(thread)
-    locked = partial(_prune_one, wanted=wanted)
+    locked = partial(_prune_one, wanted=wanted, is_named=is_named)
     found: Pruned = await own.locked(thread, partial(checked_read, locked))
     return found
 
 
-async def _prune_one(saver: ThreadSaver, *, wanted: Prune) -> Pruned:
+async def _prune_one(saver: ThreadSaver, *, wanted: Prune, is_named: bool) -> Pruned:
     head = known(saver, await saver.checkpoint())
+    by = await ran_by(saver, head)
+    if not (is_named or by is None or by.is_alike):
+        return Pruned(skipped=[saver.thread_id])
     if wanted.older_than is not None and await _is_over(saver, head, wanted.older_than):
         await saver.delete(as_one_of_several=True)
         return Pruned(threads=1)

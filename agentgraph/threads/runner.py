@@ -879,7 +879,7 @@ class Runner(metaclass=HintsNames):
 
         Returns:
             What was removed, and the threads that were skipped: without a `thread_id`, those on which a
-            run is active, or which this tree cannot read.
+            run is active, which cannot be read, or which another tree ran last.
 
         Raises:
             UnknownThreadError: The checkpointer has no such thread.

@@ -1,5 +1,9 @@
 """The agents that the tests of the command line run, as the text of a Python file."""
 
+import signal
+
+from helpers.commands import Commands, wait_until
+
 AGENTS = """
 import time
 from pathlib import Path
@@ -44,6 +48,8 @@ unmade = ag.sequential("unmade", [first, ag.chat_agent("typo", "opnai:gpt-5")])
 failing = ag.sequential("failing", [first, says("failer", fails), last])
 hanger = says("hanger", hangs)
 alone = ag.sequential("alone", [first, hanger])
+longer = ag.sequential("longer", [first, hanger, last])
+renamed = ag.Runner(ag.sequential("renamed", [first, hanger]), renames={"alone": "renamed"})
 hanging = ag.sequential("hanging", [first, ag.parallel("pair", [hanger, says("other", "two")]), last])
 boss = ag.human("boss", "Print it?", response_schema=Literal["yes", "no"], output_key="word")
 deciding = ag.parallel("deciding", [hanger, ag.sequential("desk", [boss, last])])
@@ -113,3 +119,12 @@ strict = ag.chat_agent(
 """
 
 REFUSED, FAILED, PAUSED, STOPPED = 2, 1, 3, 130
+
+
+def killed(command: Commands, tree: str, thread: str) -> None:
+    """Kill a run in its second step."""
+    running = command.start("run", f"agents.py:{tree}", "bees", "--thread", thread)
+    wait_until((command.folder / "hanging").exists)
+    running.signal(signal.SIGKILL)
+    running.wait()
+    (command.folder / "hanging").unlink()

@@ -4,19 +4,10 @@ import json
 import signal
 
 import pytest
-from cli_agents import FAILED, PAUSED, REFUSED, STOPPED
+from cli_agents import FAILED, PAUSED, REFUSED, STOPPED, killed
 from helpers.commands import Commands, wait_until
 
 pytestmark = pytest.mark.usefixtures("agents")
-
-
-def killed(command: Commands, tree: str, thread: str) -> None:
-    """Kill a run in its second step."""
-    running = command.start("run", f"agents.py:{tree}", "bees", "--thread", thread)
-    wait_until((command.folder / "hanging").exists)
-    running.signal(signal.SIGKILL)
-    running.wait()
-    (command.folder / "hanging").unlink()
 
 
 def test_a_turn_begins_waits_and_ends_and_each_command_may_be_repeated(command: Commands) -> None:

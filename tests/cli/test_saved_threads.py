@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ormsgpack
 import pytest
-from cli_agents import FAILED, PAUSED, REFUSED
+from cli_agents import FAILED, PAUSED, REFUSED, killed
 from helpers.commands import Commands
 from helpers.fuzzed import rewrite
 
@@ -29,7 +29,7 @@ def test_threads_are_listed_shown_copied_and_deleted(command: Commands) -> None:
     assert command("run", "agents.py:failing", "Go.", "--thread", "three").code == FAILED
 
     listed = [line.split()[:2] for line in command("threads", "agents.py:asking").lines]
-    assert sorted(listed) == [["one", "done"], ["three", "failed"], ["two", "paused"]]
+    assert sorted(listed) == [["one", "done"], ["two", "paused"]]
     paused = command("threads", "agents.py:asking", "--status", "paused", "--json").lines
     assert [json.loads(line)["thread_id"] for line in paused] == ["two"]
 
@@ -105,7 +105,7 @@ def test_a_thread_that_cannot_be_read_is_listed_with_what_to_do(command: Command
     assert (written.code, [json.loads(each)["id"] for each in written.lines]) == (0, ["one"])
     assert written.err.startswith("Skipped: thread 'two': its saver FileSaver, the file ")
     [found] = command("threads", "agents.py:asking", "--status", "unreadable", "--json").lines
-    known = {"thread_id", "status", "updated", "error", "began", "stop_reason", "deadline"}
+    known = {"thread_id", "status", "updated", "error", "began", "stop_reason", "deadline", "tree"}
     assert json.loads(found).keys() == known
     assert len(command("threads", "agents.py:asking", "--status", "paused").lines) == 1
 
@@ -126,6 +126,42 @@ def test_threads_are_listed_in_pages_and_by_metadata(command: Commands) -> None:
     assert refused.code == REFUSED
     assert "before='none' is not a thread of this saver" in refused.err
     assert command("threads", "agents.py:asking", "--limit", "0").code != 0
+
+
+def test_threads_of_other_trees_are_left_alone(command: Commands) -> None:
+    killed(command, "alone", "died")
+    (command.folder / "go").touch()
+    for thread in ("three", "two"):
+        command("run", "agents.py:alone", "Go.", "--thread", thread)
+    command("run", "agents.py:longer", "Go.", "--thread", "one")
+
+    def others(name: str, *options: str) -> tuple[list[str], str]:
+        did = command(name, "agents.py:longer", *options)
+        assert did.code == 0
+        return did.lines, did.err
+
+    hint = "There are threads of other trees: add --others\n"
+    for options, ids in ([], ["one"]), (["--limit", "1"], ["one"]), (["--before", "one"], []):
+        lines, err = others("threads", *options)
+        assert ([line.split()[0] for line in lines], err) == (ids, hint)
+    every, _ = others("threads", "--others", "--json")
+    trees = {each["thread_id"]: each["tree"] for each in map(json.loads, every)}
+    assert trees == {"one": "longer", "two": "alone", "three": "alone", "died": "alone"}
+    [line], err = others("threads", "--others", "--limit", "1", "--before", "three")
+    assert re.fullmatch(r"died  stopped  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  alone", line)
+    skipped = "Skipped: thread {} was run by another tree.\n"
+    assert others("advance", "--all") == ([], skipped.format("died"))
+    [case], err = others("cases")
+    assert json.loads(case)["id"] == "one"
+    assert err == "".join(map(skipped.format, ("two", "three", "died")))
+    [pruned], _ = others("prune", "--older-than", "0")
+    assert pruned.startswith("Removed: 1 thread,")
+    assert pruned.endswith("; skipped: two, three, died.")
+
+    listed = command("threads", "agents.py:renamed").lines
+    assert [line.split()[0] for line in listed] == ["two", "three", "died"]
+    assert command("advance", "agents.py:renamed", "--all").lines == ["died  done  went on"]
+    assert command("prune", "agents.py:renamed", "--older-than", "0").out.startswith("Removed: 3 th")
 
 
 def test_a_thread_goes_back_to_what_it_has_visited(command: Commands) -> None:
