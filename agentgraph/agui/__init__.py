@@ -31,6 +31,7 @@ The client receives:
 - Other events are `CUSTOM` events, whose value has `agent_name` and `address`: "agentgraph.custom"
   (with `data`; data of a tool also with `call` and `tool_call_id`), "agentgraph.transfer_to",
   "agentgraph.chosen", "agentgraph.exit", "agentgraph.break_loop", "agentgraph.discarded" (`ids`),
+  "agentgraph.default" (`default`: the answer to a question whose deadline has passed),
   "agentgraph.error" (`error`), "agentgraph.content" (the images and files in a reply).
 """
 

@@ -223,6 +223,8 @@ def _data(event: AgentEvent) -> dict[str, object]:
         return {}
     if action.transfer_to is not None:
         return {"transfer_to": action.transfer_to}
+    if action.default is not None:
+        return {"default": plain(action.default)}
     return {"chosen": action.chosen} if action.chosen is not None else {"data": plain(action.custom)}
 
 

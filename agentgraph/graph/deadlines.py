@@ -5,13 +5,15 @@ and saves a substitute where it saves answers: the default, or the failure of th
 that changes nothing, and an answer that was saved before the deadline counts, however late it is taken.
 
 LangGraph returns the saved answers of a task in order, each time that the task runs. The failure is one
-of them, so it would be raised in each later run too. It is marked as raised in the write that saves the
-failure of the task; then the agent asks again, under the next id.
+of them, so it would be raised in each later run too. It is marked as raised, with the run that raises
+it, in the write that saves the failure of the task. A later run that finds the mark asks again, under
+the next id. But a run that was killed before it had saved that it failed has reported nothing: the next
+one raises the failure again, as it repeats any other failure.
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal, NotRequired, cast
+from typing import Literal, NamedTuple, NotRequired, cast
 
 from langchain_core.runnables import RunnableConfig
 from typing_extensions import TypedDict
@@ -23,12 +25,40 @@ from agentgraph.graph.internals import RESUME, SCRATCHPAD, SEND
 from agentgraph.graph.stamps import Deadline, now, seconds
 
 DEADLINES = "agentgraph_deadlines"
-"""The key in a config of the deadlines of a run's questions, by id: who asks again keeps its own."""
+"""The key in a config of the `Deadlines` of a run."""
 _OURS = "$agentgraph"
 _REJECTED = {
     "type": "reject",
     "message": "No decision was made before the deadline, so the call did not run.",
 }
+
+
+class Deadlines(NamedTuple):
+    """The deadlines in the step that a run continues, and the end of the last run of the step.
+
+    Attributes:
+        at: The deadlines of questions, by id, in seconds since 1970: who asks again keeps its own.
+        run: The number of the last event before the run.
+        reported: The number at which an earlier run saved that it failed or paused; 0 if none did.
+    """
+
+    at: MutableMapping[str, float]
+    run: int = 0
+    reported: int = 0
+
+    @classmethod
+    def of(cls, config: RunnableConfig) -> "Deadlines":
+        """Return those in a config; a graph without a `Runner` has none."""
+        known: Deadlines | None = config["configurable"].get(DEADLINES)
+        return known or cls({})
+
+    def is_unreported(self, run: int) -> bool:
+        """Return whether an earlier run, which raised a failure, was killed before it saved that.
+
+        >>> [Deadlines({}, run=9, reported=5).is_unreported(run) for run in (4, 5, 9)]
+        [False, True, False]
+        """
+        return self.reported <= run < self.run
 
 
 def deadline_of(timeout: AnswerTimeout, default: object) -> Deadline | None:
@@ -57,7 +87,7 @@ def begun(deadline: Deadline, question_id: str, config: RunnableConfig) -> Deadl
     """Return the deadline of a question that is asked now; one that is asked again keeps its own."""
     if deadline.at is not None:
         return deadline
-    known: MutableMapping[str, float] = config["configurable"].get(DEADLINES, {})
+    known = Deadlines.of(config).at
     return deadline._replace(at=known.setdefault(question_id, seconds(now()) + deadline.timeout))
 
 
@@ -72,12 +102,12 @@ class Substitute(TypedDict):
     """The deadline, in seconds since 1970."""
     answer: NotRequired[object]
     """The default."""
+    run: NotRequired[int]
+    """The run that raised it, as in `Deadlines.run`."""
 
 
 def substitute_of(question_id: str, deadline: Deadline) -> object:
     """Return the substitute for the answer to a question whose deadline has passed."""
-    if deadline.is_decision:
-        return deadline.default[0]
     late = Substitute(kind="timeout", id=question_id, deadline=deadline.at or 0)
     if deadline.default:
         late["kind"], late["answer"] = "default", deadline.default[0]
@@ -96,9 +126,11 @@ def take_timeout(late: Substitute, config: RunnableConfig) -> bool:
     One with an answer after it was raised: the question was asked again in the same run.
     """
     answers: list[object] = config["configurable"][SCRATCHPAD].resume
-    is_due = late["kind"] == "timeout" and substitute_in(answers[-1]) == late
+    known = Deadlines.of(config)
+    is_new = late["kind"] == "timeout" or known.is_unreported(late.get("run", -1))
+    is_due = is_new and substitute_in(answers[-1]) == late
     if is_due:
-        answers[-1] = {_OURS: {**late, "kind": "raised"}}
+        answers[-1] = {_OURS: {**late, "kind": "raised", "run": known.run}}
     config["configurable"][SEND]([(RESUME, [*answers])])
     return is_due
 

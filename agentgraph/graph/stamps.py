@@ -362,7 +362,7 @@ class Deadline(NamedTuple):
         timeout: How long the question waits, in seconds.
         at: Until when, in seconds since 1970; None before it is asked.
         default: The answer after that, as the only item; empty without one.
-        is_decision: Whether the default is one that LangChain's middleware reads.
+        is_decision: Whether it is for the approval of calls, which the default rejects.
     """
 
     timeout: float

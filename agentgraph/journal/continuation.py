@@ -50,6 +50,7 @@ from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import question_note
+from agentgraph.graph.deadlines import Deadlines
 from agentgraph.graph.internals import ERROR, INTERRUPT
 from agentgraph.graph.lane_position import Position, clock_in
 from agentgraph.graph.nodes.emitter import Before, Clock
@@ -123,6 +124,7 @@ class Continuation(NamedTuple):
         checkpoint: The config of the checkpoint whose step continues; None if no step is unfinished.
         ends: Where transfers led that led to where the lanes of that step are.
         rewound: The root's checkpoint to which a rewind led, if states of graphs follow it.
+        reported: The number at which a run of the step saved that it failed or paused; 0 if none did.
     """
 
     begin: EventOrder = EventOrder(0, 0, "")
@@ -134,13 +136,15 @@ class Continuation(NamedTuple):
     checkpoint: RunnableConfig | None = None
     ends: Sequence[Position] = ()
     rewound: Saved | None = None
+    reported: int = 0
 
     @property
-    def deadlines(self) -> dict[str, float]:
-        """The deadlines of the step's questions, by their ids."""
+    def deadlines(self) -> Deadlines:
+        """The deadlines of the step's questions, for the nodes of the run."""
         actions = (each.action for each in (self.questions or {}).values())
         asked = [each.interrupted for each in actions if each and each.interrupted]
-        return {each.id: each.deadline for each in asked if each.deadline is not None}
+        at = {each.id: each.deadline for each in asked if each.deadline is not None}
+        return Deadlines(at, self.before[0], self.reported)
 
 
 class Replay(NamedTuple):
@@ -326,7 +330,18 @@ def _continue_step(
         checkpoint=origin.config,
         ends=transfer_ends(tree, every),
         rewound=rewound,
+        reported=clock.last if replay.failures else _reported(origin),
     )
+
+
+def _reported(origin: Saved) -> int:
+    """Return the number at which a run saved that it failed or paused; 0 if none did.
+
+    A failure may leave no note of a run that its caller closed, as of one that was killed.
+    """
+    ends = [note for note in origin.notes if note.kind in ("error", REWOUND)]
+    ends += [note for note in origin.notes if note.kind == RECEIVED and note.data == ALL]
+    return max(map(number_of, ends), default=0)
 
 
 def _as_discarded(note: Note) -> Discarded:

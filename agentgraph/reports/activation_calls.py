@@ -13,7 +13,7 @@ from agentgraph.events.translation import question_of
 from agentgraph.graph.deadlines import substitute_in
 from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.paired_calls import answers_in, call_id, calls_of, decision_in
-from agentgraph.graph.stamps import Deadline, Entry, Note, event_order, seconds
+from agentgraph.graph.stamps import Entry, Note, event_order, seconds
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.task_results import TAG
 from agentgraph.journal.saved import Saved
@@ -177,8 +177,7 @@ def _asked(tree: Tree, note: Note, answers: Mapping[str, object]) -> Asked:
     question, given = question_of(tree, note), answers.get(note.id)
     if late := substitute_in(given):
         return Asked(question, late.get("answer"), late["kind"] == "default", is_late=True)
-    is_decision = "deadline" in note.data and [given] == Deadline(*note.data["deadline"]).default
-    return Asked(question, given, note.id in answers, is_late=is_decision)
+    return Asked(question, given, note.id in answers)
 
 
 def _answers_at(tree: Tree, agent_step: AgentStep) -> dict[str, object]:

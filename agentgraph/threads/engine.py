@@ -15,7 +15,7 @@ from agentgraph.graph.deadlines import DEADLINES
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import SAVER
-from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
+from agentgraph.graph.nodes.emitter import EMITTED_BEFORE
 from agentgraph.graph.nodes.spending import LIMITS, Counts
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.outside import await_outside, call_outside
@@ -241,7 +241,7 @@ class Engine:
             await _check_known(thread, self.reducers, back.values)
         prepared = await checked_read(new_line, thread, back)
         saver = self._guarded(thread)
-        self._options(thread.thread_id, how, saver, (0, ()), {})  # rejected before anything is written
+        self._options(thread.thread_id, how, saver, Continuation())  # rejected before any write
 
         async def enter(execution: Execution) -> None:
             await commit(thread, prepared.copies, prepared.states)
@@ -297,7 +297,7 @@ class Engine:
         mode: Mode,
     ) -> object:
         stream = self.graph.stream if mode == "sync" else self.graph.astream
-        options = self._options(execution.thread_id, how, saver, on.before, on.deadlines)
+        options = self._options(execution.thread_id, how, saver, on)
         execution.metadata = options["config"].get("metadata") or {}
         execution.has_threads = len(options["stream_mode"]) > 1 or options["subgraphs"]
         execution.run_id = options["config"].get("run_id")
@@ -308,8 +308,7 @@ class Engine:
         thread_id: str,
         how: RunOptions,
         saver: GuardedSaver,
-        before: Before,
-        deadlines: Mapping[str, float],
+        on: Continuation,
     ) -> dict[str, Any]:
         """Return the options of LangGraph's stream: each step is saved before the next one starts.
 
@@ -322,7 +321,7 @@ class Engine:
             *["messages"] * how.stream,
             *["tasks"] * (how.on_part is not None),
         ]
-        further = {SAVER: saver, EMITTED_BEFORE: before, DEADLINES: {**deadlines}}
+        further = {SAVER: saver, EMITTED_BEFORE: on.before, DEADLINES: on.deadlines}
         if how.limits is not None:
             further[LIMITS] = self._checked_limits(how.limits)
         context, schema = how.context, self.graph.context_schema

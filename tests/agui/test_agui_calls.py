@@ -196,4 +196,6 @@ def test_a_question_with_a_deadline_expires_and_takes_its_default() -> None:
     while datetime.now(UTC) <= expires:
         time.sleep(0.01)
     assert client.run()["type"] == "success"
+    (told,) = [each["value"] for each in client.events if each.get("name") == "agentgraph.default"]
+    assert told["default"] == {"id": asked["id"], "answer": "no", "deadline": deadline}
     client.check()

@@ -113,7 +113,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "TurnData": "turn message digest",
         "TurnOutcome": "answers",
         "SavedQuestions": "task ids",
-        "Substitute": "kind id deadline",
+        "Substitute": "kind id deadline run",
         "QuestionRecord": "questions_of",
         "UnsavedCall": "number",
         "StateCopy": "namespace of id parent parents",

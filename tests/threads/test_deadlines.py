@@ -202,6 +202,12 @@ def test_an_approval_that_comes_too_late_is_a_rejection(session: Session, mode: 
     with pytest.raises(ag.UnknownInterruptError, match="its default rejects the calls"):
         drives(session, "resume", "t", {questions[0].id: yes})
     heard = drives(session, "resume", "t")
+    defaults = [each for each in heard if each.action and each.action.default]
+    assert [each for each in session.events() if each.kind == "default"] == defaults
+    found = {each.action.default.id: each.action.default for each in defaults if each.action}
+    assert {each.id: each.deadline for each in found.values()} == {q.id: q.deadline for q in questions}
+    rejected = [each.answer.get("decisions", [each.answer]) for each in found.values()]
+    assert [one["type"] for each in rejected for one in each] == ["reject", "reject"]
     results = [each.text for each in heard if each.message and each.message.type == "tool"]
     why = "No decision was made before the deadline, so the call did not run."
     assert [each.endswith(why) for each in results] == [True, True]

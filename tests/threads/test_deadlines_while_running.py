@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Async, Session, Sync, says
+from helpers import Async, Session, Sync, says, scripted
 from helpers.answering import gathering
 
 import agentgraph as ag
+from agentgraph.testing import call, calls
 
 NO: dict[str, Any] = {"default": "no"}
 
@@ -106,6 +107,27 @@ def test_a_branch_fails_while_others_work(session: Session) -> None:
     heard = run(session, collecting, "error")
     assert heard.index("boss error") < heard.index("work message")
     assert session.thread().status == "done"
+
+
+@pytest.mark.by_turns("session")
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_approvals_are_rejected_while_others_work(session: Session, mode: Any) -> None:
+    def pay(usd: int) -> str:
+        """Pay."""
+        return "Paid."
+
+    def clerk(work: ag.Agent) -> ag.Agent:
+        model = scripted(calls(call("pay", "1", usd=3), call("pay", "2", usd=4)), "Well.")
+        options: Any = {"approve": ["pay"], "interrupt_mode": mode, "approve_timeout": 0.1}
+        boss = ag.chat_agent("boss", model, tools=[pay], **options)
+        return ag.parallel("p", [boss, work])
+
+    heard = run(session, clerk, "default")
+    assert heard.count("boss default") == (1 if mode == "batched" else 2)
+    assert heard.index("boss default") < heard.index("work message")
+    results = [each.text for each in session.events() if each.message and each.message.type == "tool"]
+    assert all("before the deadline" in each for each in results)
+    assert len(results) == 2
 
 
 LATE = pytest.raises(ag.UnknownInterruptError, match="'no' is the answer")

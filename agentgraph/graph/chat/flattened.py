@@ -14,7 +14,7 @@ from importlib.metadata import version
 from types import CellType, CoroutineType, FunctionType
 from typing import Any
 
-from langchain.agents.middleware import ModelRequest
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelRequest
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import Runnable
 from langgraph.prebuilt import ToolNode, ToolRuntime
@@ -88,16 +88,22 @@ def check_shape(graph: object) -> None:
             raise LangChainChangedError(version("langchain"), part)
 
 
-def asking_by(hook: object, ask: Callable[[object], object]) -> Callable[..., dict[str, object] | None]:
-    """Return a hook of LangChain's that puts its question by `ask`, and not by LangGraph's `interrupt`.
+def asking_by(method: str, ask: Callable[..., object]) -> Callable[..., Any]:
+    """Return a method of LangChain's approval that asks by `ask`, and not by LangGraph's `interrupt`.
+
+    Args:
+        method: Its name: "after_model", which asks about all calls of a message, or
+            "_resolve_per_call", which asks about one call.
+        ask: Called as `interrupt` is; returns the answer.
 
     Raises:
-        LangChainChangedError: The hook asks otherwise.
+        LangChainChangedError: There is no such method, or it asks otherwise.
     """
-    if not isinstance(hook, FunctionType) or "interrupt" not in hook.__code__.co_names:
-        raise LangChainChangedError(version("langchain"), "HumanInTheLoopMiddleware.after_model")
-    known = {**hook.__globals__, "interrupt": ask}
-    return FunctionType(hook.__code__, known, hook.__name__, hook.__defaults__, hook.__closure__)
+    asks = getattr(HumanInTheLoopMiddleware, method, None)
+    if not isinstance(asks, FunctionType) or "interrupt" not in asks.__code__.co_names:
+        raise LangChainChangedError(version("langchain"), f"HumanInTheLoopMiddleware.{method}")
+    known = {**asks.__globals__, "interrupt": ask}
+    return FunctionType(asks.__code__, known, asks.__name__, asks.__defaults__, asks.__closure__)
 
 
 def edited_calls(own: Mapping[str, Any]) -> Mapping[str, ToolCall]:

@@ -1,11 +1,12 @@
 """LangChain's middleware for approval and for summaries, extended.
 
 `approve=` becomes LangChain's `HumanInTheLoopMiddleware`, which asks, reads the decisions and runs the
-edited calls. Two things are added:
+edited calls. Three things are added:
 
 - An answer is checked before it is saved. LangChain saves it first, so that one which it cannot read
   makes each later resume fail too. Here the question carries the JSON schema of its answer, and is
   asked again until an answer fits.
+- A deadline counts: if it has passed, an event says that the default rejects the calls.
 - The function that decides whether a call needs approval is called once. LangChain calls it again on
   resume, and runs a rejected call if its result has changed. Here its result is saved before the
   question is asked.
@@ -40,10 +41,12 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import BaseTool
+from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
-from pydantic import TypeAdapter
+from langgraph.types import interrupt
+from pydantic import TypeAdapter, WrapValidator
 from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import ChatAgent
@@ -56,10 +59,11 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.calls import last_reply
 from agentgraph.graph.chat.flattened import asking_by
 from agentgraph.graph.chat.models import core_of
-from agentgraph.graph.deadlines import approval_deadline
+from agentgraph.graph.deadlines import approval_deadline, substitute_in
+from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.named_models import model_named
 from agentgraph.graph.nodes.asking import Answers, Unanswered
-from agentgraph.graph.nodes.reporter import ask_until_it_fits
+from agentgraph.graph.nodes.reporter import ask_until_it_fits, take_default
 from agentgraph.graph.stamps import addressed
 from agentgraph.graph.sync_async import arun_calls
 from agentgraph.safe_repr import shown
@@ -104,7 +108,8 @@ class Approval(HumanInTheLoopMiddleware):
             rule = InterruptOnConfig(allowed_decisions=[*DECISIONS], when=chosen)
             self._rules, self.interrupt_on = _OfEveryTool(rule), _OfEveryTool(_once(rule))
         self._tools, self._timeout = tools, agent.approve_timeout
-        self._ask_and_decide = asking_by(HumanInTheLoopMiddleware.after_model, self._ask)
+        self._ask_and_decide = asking_by("after_model", self._ask)
+        self._ask_about_call = asking_by("_resolve_per_call", self._ask_until_deadline)
 
     @property
     def name(self) -> str:
@@ -119,7 +124,7 @@ class Approval(HumanInTheLoopMiddleware):
             if chosen is not None and chosen["is_next"]:
                 return {_CHOSEN: chosen}
         if chosen is None:
-            return self._ask_and_decide(self, state, runtime)
+            return cast(_Update, self._ask_and_decide(self, state, runtime))
         update: _Update = self._ask_and_decide(self, {**state, _CHOSEN: chosen}, runtime)
         return {**(update or {}), _CHOSEN: {**chosen, "is_next": False}}
 
@@ -128,18 +133,11 @@ class Approval(HumanInTheLoopMiddleware):
         with _answering() as answers:
             return await arun_calls(answers.run(partial(self.after_model, state, runtime)))
 
-    def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
-    ) -> Any:
-        """Ask about one call."""
-        with self._until_deadline(request):
-            return super().wrap_tool_call(request, handler)
-
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Ask about one call; await what the functions of the rules return."""
-        with _answering() as answers, self._until_deadline(request):
+        with _answering() as answers:
             while True:
                 try:
                     return await super().awrap_tool_call(request, handler)
@@ -164,24 +162,37 @@ class Approval(HumanInTheLoopMiddleware):
 
     def _ask(self, request: object) -> object:
         schema = self._timed(request, answer_schema(request, self._tools))
-        return ask_until_it_fits(plain(request), schema)
+        return _taken(ask_until_it_fits(plain(request), schema))
 
-    @contextmanager
-    def _until_deadline(self, request: ToolCallRequest) -> Iterator[None]:
-        """Add the deadline to the question about a call."""
+    def _resolve_per_call(self, request: ToolCallRequest) -> Any:
+        if self._timeout is None:
+            return super()._resolve_per_call(request)
+        return self._ask_about_call(self, request)
+
+    def _ask_until_deadline(self, request: object, response_schema: Any) -> object:
+        """Ask about one call; LangGraph checks the answer by the schema, but no substitute for it."""
+        schema: Any = Annotated[response_schema, _OR_SUBSTITUTE]
         try:
-            yield
+            answer = interrupt(request, response_schema=schema)
         except GraphInterrupt as paused:
-            for asked in paused.args[0]:
-                if _is_about(asked.value, request.tool_call["id"]):
-                    asked.response_schema = self._timed(asked.value, asked.response_schema)
+            (asked,) = paused.args[0]
+            asked.response_schema = self._timed(request, asked.response_schema)
             raise
+        return _taken(answer)
 
     def _timed(self, request: object, schema: JsonSchema | None) -> JsonSchema | None:
         deadline = approval_deadline(self._timeout, request)
         return schema if deadline is None else addressed(schema, None, deadline=deadline)
 
 
+def _taken(answer: object) -> object:
+    """Return an answer, or the default that is its substitute, which is emitted."""
+    if (late := substitute_in(answer)) is None:
+        return answer
+    return take_default(late, get_config()["configurable"][RUNTIME].stream_writer.emitter)
+
+
+_OR_SUBSTITUTE = WrapValidator(lambda data, fits: data if substitute_in(data) else fits(data))
 _ANSWERS: ContextVar[Answers | None] = ContextVar("approval_answers", default=None)
 """The answers of the rules' functions in this run of a hook or a wrap; None in sync runs."""
 
@@ -294,14 +305,6 @@ def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, object] 
     ]
     in_order = {"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)}
     return {**_object({"decisions": in_order}), "$defs": defs}
-
-
-def _is_about(asked: object, call: object) -> bool:
-    """Return whether a question is the one for the approval of a single call."""
-    match asked:
-        case {"type": "tool_approval", "tool_call_id": str(call_id)}:
-            return call_id == call
-    return False
 
 
 def _is_request(value: object) -> bool:

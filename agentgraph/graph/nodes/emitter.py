@@ -343,7 +343,12 @@ class Emitter:
 
 
 class Writer:
-    """LangGraph's stream writer for the code inside a node: it emits `custom` notes."""
+    """LangGraph's stream writer for the code inside a node: it emits `custom` notes.
+
+    Attributes:
+        emitter: The emitter of the node, or of its tool call.
+        outer: LangGraph's own stream writer, or another one that writes to it.
+    """
 
     def __init__(self, emitter: Emitter, *, passes_ours: bool = False) -> None:
         """Make a writer.
@@ -352,7 +357,7 @@ class Writer:
             emitter: The emitter of the node.
             passes_ours: Whether to pass on the stream parts of an inner compiled tree unchanged.
         """
-        self._emitter, self._passes_ours = emitter, passes_ours
+        self.emitter, self._passes_ours = emitter, passes_ours
         self.outer = emitter.writer
 
     def __call__(self, data: object) -> None:
@@ -360,7 +365,7 @@ class Writer:
         if self._passes_ours and is_ours(data):
             self.outer(data)
         else:
-            self._emitter.emit_custom(data)
+            self.emitter.emit_custom(data)
 
 
 def without_writer(config: RunnableConfig) -> RunnableConfig:

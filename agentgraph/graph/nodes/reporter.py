@@ -13,7 +13,7 @@ from langgraph.types import Command, Interrupt, interrupt
 from agentgraph.agents.schemas import answer_fault, checkable
 from agentgraph.agents.signals import JsonSchema
 from agentgraph.errors import InvalidOutputError, QuestionTimeoutError
-from agentgraph.graph.deadlines import begun, shown_time, substitute_in, take_timeout
+from agentgraph.graph.deadlines import Substitute, begun, shown_time, substitute_in, take_timeout
 from agentgraph.graph.failures import concurrent_questions, is_within, mark_boundary, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.lane_position import Question
@@ -174,12 +174,17 @@ def ask(question: Question, activation: Activation) -> object:
         if (late := substitute_in(answer)) is None:
             return answer
         if late["kind"] == "default":
-            activation.output.emitter.add_note("default", late)
-            activation.output.emitter.flush()
-            return late["answer"]
+            return take_default(late, activation.output.emitter)
         if take_timeout(late, activation.config):
             at = late["deadline"]
             raise QuestionTimeoutError(activation.address, deadline.timeout, at, shown_time(at))
+
+
+def take_default(late: Substitute, emitter: Emitter) -> object:
+    """Return the default of a question whose deadline has passed, and emit that it is the answer."""
+    emitter.add_note("default", late)
+    emitter.flush()
+    return late["answer"]
 
 
 def ask_until_it_fits(value: object, schema: JsonSchema | None) -> object:

@@ -91,12 +91,13 @@ def test_a_missing_part_of_a_tool_node_is_named(name: str) -> None:
 
 def test_a_hook_that_does_not_ask_by_interrupt_is_named() -> None:
     with pytest.raises(ag.LangChainChangedError) as refused:
-        asking_by(create_agent, print)
-    assert refused.value.part == "HumanInTheLoopMiddleware.after_model"
+        asking_by("name", print)
+    assert refused.value.part == "HumanInTheLoopMiddleware.name"
 
 
 def test_approval_asks_by_interrupt_and_its_state_has_the_key_of_edited_calls() -> None:
-    asking_by(HumanInTheLoopMiddleware.after_model, print)
+    asking_by("after_model", print)
+    asking_by("_resolve_per_call", print)
     state = get_type_hints(HumanInTheLoopMiddleware.state_schema)
     named = [name for name in state if edited_calls({name: {"1": "edited"}})]
     assert named == ["hitl_edited_tool_calls"]
