@@ -72,6 +72,8 @@ def data_fault(schema: JsonSchema, data: object) -> str | None:
         return _in_words(_validator(schema), data)
     except RecursionError:
         return "it is nested too deep to be checked"
+    except (OverflowError, ValueError) as error:  # of `multipleOf`, for infinite and huge numbers
+        return f"a number in it cannot be checked ({error})"
 
 
 def joined(faults: Iterable[Fault]) -> str | None:

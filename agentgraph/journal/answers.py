@@ -1,6 +1,7 @@
 """Answers to pending questions: checked, and made the input that resumes a thread."""
 
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +36,8 @@ from agentgraph.tree.addresses import (
 )
 from agentgraph.tree.places import Tree
 
+_NEAR = 0.8
+"""The similarity, of at most 1, from which on a key of answers is a typo of a question's name."""
 _SHOWN = 200
 """The maximum length of a schema that an error shows."""
 
@@ -270,15 +273,18 @@ def names_of(question: Interrupt) -> set[str]:
 def _name_questions(tree: Tree, question: Interrupt, answers: Mapping[str, object]) -> bool:
     """Return whether the keys of a dict are meant to name questions, though none names this one."""
     has_asker = question.response_schema is not None and question.agent_name in answers
-    return has_asker or any(_names_question(tree, key) for key in answers)
+    return has_asker or any(_names_question(tree, question, key) for key in answers)
 
 
-def _names_question(tree: Tree, key: object) -> bool:
+def _names_question(tree: Tree, question: Interrupt, key: object) -> bool:
     """Return whether a key of answers is meant as an id or an address, even a wrong one."""
     if not isinstance(key, str):
         return False
     is_below = "/" in key and is_within(key, tree.root.name)
-    return bool(is_below or QUESTION_ID.fullmatch(key) or parse_address(tree, key))
+    if is_below or parse_address(tree, key):
+        return True
+    typed, names = key.strip().lower(), names_of(question) if "/" in key else {question.id}
+    return bool(QUESTION_ID.fullmatch(typed) or get_close_matches(typed, names, 1, _NEAR))
 
 
 def _fits(question: Interrupt, answer: object) -> bool:

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from enum import Enum
+from math import inf, nan
 from typing import Annotated, Any, Literal, NotRequired, Optional, Union
 from uuid import UUID
 
@@ -234,6 +235,7 @@ def test_an_answer_must_fit_a_json_schema(schema: Any, good: list[Any], bad: lis
 STOP = {"properties": {"do": {"const": "stop"}}, "required": ["do"]}
 GO = {"properties": {"do": {"const": "go"}, "to": {"type": "string"}}, "required": ["do", "to"]}
 TAGGED: Any = {"anyOf": [{"type": "object", **STOP}, {"type": "object", **GO}]}
+UNCHECKED = "a number in it cannot be checked"
 DEEP: Any = []
 for _ in range(50_000):
     DEEP = [DEEP]
@@ -252,6 +254,8 @@ for _ in range(50_000):
         (PATTERNS, {"ab": 1, "b": 2}, None),
         (PATTERNS, {"ab": 1, "b": 2, "c": 3}, "c: Extra inputs are not permitted"),
         ({"oneOf": [{}, {}]}, 1, "fits more than one of its alternatives"),
+        ({"multipleOf": 0.5}, inf, f"{UNCHECKED} (cannot convert Infinity to integer ratio)"),
+        ({"multipleOf": 0.5}, nan, f"{UNCHECKED} (cannot convert float NaN to integer)"),
         ({"items": {"$ref": "#"}}, DEEP, "it is nested too deep to be checked"),
         (TAGGED, {"do": "stop"}, None),
         (TAGGED, {"do": "go", "to": "bed"}, None),

@@ -102,6 +102,19 @@ def test_a_dict_with_an_id_or_an_address_holds_answers_by_name(thread_of: Thread
         thread.resume({"size": 3})
 
 
+def test_a_key_that_is_nearly_the_name_of_the_only_question_is_no_answer(thread_of: ThreadOf) -> None:
+    thread = thread_of(form())
+    thread.run()
+    (question,) = thread.pending()
+    there = f"pending: s/form \\({question.id}\\)"
+    changed = f"{question.id[:9]}o{question.id[10:]}"
+    for key in (changed, question.id[:-1], f"{question.id} ", question.id.upper(), "t/form", "S/forn"):
+        with pytest.raises(UnknownInterruptError, match=there):
+            thread.resume({key: "x"})
+    assert thread.pending() == [question]
+    assert thread.resume({"a/b": "form"})[-1] == "{'a/b': 'form'}"
+
+
 @pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s/nobody", "form"])
 def test_a_dict_that_fits_the_schema_of_the_only_question_is_the_answer(
     thread_of: ThreadOf, key: str
