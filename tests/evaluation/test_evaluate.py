@@ -273,6 +273,34 @@ def test_async_checks_need_aevaluate_and_checks_can_fail_in_many_ways() -> None:
     assert "return True, False or a finite number" in sneaky.reason
 
 
+def test_whatever_a_check_raises_is_its_failure_unless_that_ends_the_process() -> None:
+    runner = ag.Runner(ag.function_agent("writer", lambda ctx: "Hi."))
+    kinds = [StopIteration, GeneratorExit, asyncio.CancelledError, pytest.fail.Exception]
+
+    def check(kind: Any, *, awaits: bool = False) -> Any:
+        def fails(result: ag.Result) -> bool:
+            raise kind("mine")
+
+        async def afails(result: ag.Result) -> bool:
+            raise kind("mine")
+
+        return afails if awaits else fails
+
+    for_sync = {kind.__name__: check(kind) for kind in kinds}
+    for_async = {f"a {kind.__name__}": check(kind, awaits=True) for kind in kinds[1:]}
+    report = evaluate(runner, ["Go."], for_sync, name="e")
+    reasons = {each.name: each.reason for each in report.trials[0].verdicts}
+    assert reasons == {name: f"{name}: mine" for name in for_sync}
+    report = asyncio.run(aevaluate(runner, ["Go."], {**for_sync, **for_async}, name="e"))
+    reasons = {each.name: each.reason for each in report.trials[0].verdicts}
+    assert reasons == {name: f"{name.removeprefix('a ')}: mine" for name in {**for_sync, **for_async}}
+    for ends in (SystemExit, KeyboardInterrupt):
+        with pytest.raises(ends, match="mine"):
+            evaluate(runner, ["Go.", "On."], check(ends), name="e")
+        with pytest.raises(ends, match="mine"):
+            asyncio.run(aevaluate(runner, ["Go.", "On."], check(ends, awaits=True), name="e"))
+
+
 REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     "no runner": (
         {"runner": ag.human("boss", "Print it?")},

@@ -96,7 +96,7 @@ class Contained:
         self._in_task = in_task
 
     def __enter__(self) -> None:
-        self._task = _current_task()
+        self._task = current_task()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
@@ -116,7 +116,7 @@ class Contained:
 
     def _is_requested(self, error: BaseException) -> bool:
         if isinstance(error, GeneratorExit):  # if the task changed, the coroutine was discarded
-            return self._task is not _current_task()
+            return self._task is not current_task()
         return is_cancelled(error)
 
 
@@ -127,7 +127,7 @@ def is_cancelled(error: BaseException) -> bool:
 
 def is_being_cancelled() -> bool:
     """Return whether the current task is to be cancelled, whatever its code made of that."""
-    task = _current_task()
+    task = current_task()
     return task is not None and bool(task.cancelling())
 
 
@@ -139,7 +139,8 @@ def _outcome(fn: Callable[..., T], *arguments: object) -> tuple[T | None, BaseEx
         return None, error
 
 
-def _current_task() -> asyncio.Task[object] | None:
+def current_task() -> asyncio.Task[object] | None:
+    """Return the task of asyncio that runs this code; None without one."""
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from math import isfinite
 from numbers import Real
 from typing import Any, cast
 
 from agentgraph.agents.functions import discard, is_async, is_awaitable, takes_two
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.nodes.calling import current_task, is_cancelled
 from agentgraph.graph.sync_async import Call
 from agentgraph.reports.result import Result
 from agentgraph.safe_repr import error_text, shown
@@ -19,6 +19,10 @@ Check = Callable[..., object]
 """A function of a `Result`, or of a `Result` and its `Case`: it returns True, False or a score."""
 Checks = Check | Iterable[Check] | Mapping[str, Check]
 """One check, several, or several by their names."""
+_Outcome = tuple[object, BaseException | None]
+"""The value that a check returned, and the exception that it raised."""
+_ENDING = (KeyboardInterrupt, SystemExit)
+"""The exceptions that end the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,8 @@ class NamedCheck:
     async def verdict(self, result: Result, case: Case) -> Verdict:
         """Return the verdict about a result; it awaits calls, as described in `sync_async.py`."""
         arguments = (result, case) if _takes_case(self.fn) else (result,)
-        try:
-            value = await Call(self.fn, partial(_acalled, self.fn), arguments)
-        except Exception as error:
+        value, error = await Call(_outcome, _aoutcome, (self.fn, *arguments))
+        if error is not None:
             return Verdict(self.name, None, _reason(error))
         if isinstance(value, bool):
             return Verdict(self.name, value)
@@ -131,16 +134,35 @@ def _named(check: object) -> NamedCheck:
     return NamedCheck(name.strip("<>"), check)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Return the text of an exception, with its type unless it is that of `assert`."""
     text = error_text(error)
     return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
 
 
-async def _acalled(fn: Check, *arguments: object) -> object:
+def _outcome(fn: Check, *arguments: object) -> _Outcome:
+    """Call a check. Whatever it raises is its failure, unless that is to end the process."""
+    try:
+        return fn(*arguments), None
+    except BaseException as error:
+        if isinstance(error, _ENDING):
+            raise
+        return None, error
+
+
+async def _aoutcome(fn: Check, *arguments: object) -> _Outcome:
     """Call a check on the event loop: a sync one in a thread, because it may ask a model."""
-    returned = await asyncio.to_thread(fn, *arguments)
-    return await cast(Awaitable[object], returned) if is_awaitable(returned) else returned
+    outcome = await asyncio.to_thread(_outcome, fn, *arguments)
+    returned, task = outcome[0], current_task()
+    if not is_awaitable(returned):
+        return outcome
+    try:
+        return await cast(Awaitable[object], returned), None
+    except BaseException as error:
+        is_closed = current_task() is not task  # the caller's event loop has ended
+        if isinstance(error, _ENDING) or is_cancelled(error) or is_closed:
+            raise
+        return None, error
 
 
 def _takes_case(fn: Check) -> bool:

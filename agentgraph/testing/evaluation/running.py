@@ -8,6 +8,7 @@ from typing import cast
 
 from agentgraph.agents.builders import as_tuple
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.nodes.calling import current_task
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.journal.thread_status import CLOSED
 from agentgraph.safe_repr import shown
@@ -155,6 +156,14 @@ def _evaluation(
     return Evaluation(engine, name, planned, named_checks(checks), retries=retries)
 
 
+class _Ended(Exception):
+    """A trial raised an exception that would end its task, or the event loop."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
 def _run_all(evaluation: Evaluation, max_concurrency: int) -> Report:
     """Run all trials in threads; if this is interrupted, the active runs stop first."""
 
@@ -185,11 +194,18 @@ async def _arun_all(evaluation: Evaluation, max_concurrency: int) -> Report:
 
     async def run(planned: Planned) -> Trial:
         async with slots:
-            return await arun_calls(evaluation.trial(planned))
+            try:
+                return await arun_calls(evaluation.trial(planned))
+            except (KeyboardInterrupt, SystemExit, GeneratorExit) as error:
+                if current_task() is None:  # the event loop has ended
+                    raise
+                raise _Ended(error) from None
 
     tasks = [asyncio.create_task(run(each)) for each in evaluation.planned]
     try:
         trials = await asyncio.gather(*tasks)
+    except _Ended as ended:
+        raise ended.error from None
     finally:
         for task in tasks:
             task.cancel()
