@@ -812,7 +812,9 @@ def workflow(
         The agent; `compile_agent` checks it.
     """
     made = tuple(each if isinstance(each, Step) else step(each) for each in as_tuple(steps))
-    return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
+    return WorkflowAgent(
+        name=name, steps=made, description=description, on_error=on_error, limits=limits
+    )
 
 
 @hints_options

@@ -72,6 +72,23 @@ def test_anything_but_limits_is_refused() -> None:
         ag.compile_agent(hops(2), limits=given)
 
 
+@pytest.mark.parametrize("kind", ["sequential", "parallel", "loop", "each", "workflow", "switch"])
+def test_the_limits_of_a_composite_bound_the_agents_in_it(kind: str) -> None:
+    limits, pair = ag.Limits(steps=1), [says("a"), says("b")]
+    made: dict[str, Any] = {
+        "sequential": lambda: ag.sequential("s", pair, limits=limits),
+        "parallel": lambda: ag.parallel("s", pair, limits=limits),
+        "loop": lambda: ag.loop("s", pair, max_iterations=2, limits=limits),
+        "each": lambda: ag.each("s", says("a"), lambda ctx: [1, 2], limits=limits),
+        "workflow": lambda: ag.workflow("s", pair, limits=limits),
+        "switch": lambda: ag.switch(
+            "s", lambda ctx: True, {True: ag.sequential("t", pair)}, limits=limits
+        ),
+    }
+    with pytest.raises(ag.LimitError, match=r"reached Limits\.steps of 's', which is 1 for a turn"):
+        ag.Runner(made[kind]()).invoke("Go.")
+
+
 def test_branches_of_a_bare_graph_share_one_counter_also_over_resumes() -> None:
     tree, saver = (
         ag.parallel("p", [team(number) for number in range(3)], on_error="wait"),
