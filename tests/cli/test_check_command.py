@@ -71,3 +71,10 @@ def test_findings_as_sarif(check) -> None:
     lines = [each["region"]["startLine"] for each in (location["physicalLocation"], *physical)]
     assert lines == [4, 3, 4]
     assert check("--sarif").out == check("--format", "sarif").out
+
+
+def test_the_file_of_a_sarif_log_is_a_uri(command: Commands) -> None:
+    (command.folder / "my tree.py").write_text(TREE)
+    log = json.loads(command("check", "my tree.py:report", "--sarif").out)
+    place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "my%20tree.py"

@@ -158,6 +158,15 @@ def hiding(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda ctx: fn(ctx)
 
 
+def filled(name: str, ctx: Any, out: str) -> Any:
+    return ag.SetValues(**{out: [ctx.values[name], ctx.values["fixed"]]})
+
+
+def changed(name: str, ctx: Any) -> Any:
+    name = "b"
+    return ctx.values[name]
+
+
 ALWAYS, SOMETIMES, OPTIONAL = "always", "sometimes", "optional"
 
 
@@ -186,6 +195,7 @@ ALWAYS, SOMETIMES, OPTIONAL = "always", "sometimes", "optional"
         (wrapping(helper), {"topic": ALWAYS}, set()),
         (hiding(helper), {"topic": ALWAYS}, set()),
         (functools.partial(helper), {"topic": ALWAYS}, set()),
+        (functools.partial(filled, "a", out="b"), {"a": ALWAYS, "fixed": ALWAYS}, {"b"}),
     ],
 )
 def test_a_function_of_a_context_is_read(fn: Any, reads: dict[str, str], writes: set[str]) -> None:
@@ -238,6 +248,7 @@ def too_deep(ctx: Any) -> Any:
     [
         print,
         functools.partial(print),
+        functools.partial(changed, "a"),
         eval("lambda ctx: 'Hi.'"),
         lambda ctx: print(ctx),
         lambda ctx: TABLE["go"](ctx),

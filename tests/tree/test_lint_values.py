@@ -190,6 +190,9 @@ def test_a_value_that_nothing_reads_is_found() -> None:
     assert (finding.kind, finding.address, finding.name) == ("unread_value", "s/n", "note")
     assert (finding.way, finding.advice) == (("s/w", "s/n"), UNREAD)
     assert found(seq(WRITER, notes, READER), ["note"]) == []
+    steps = [notes, ag.step(WRITER, depends_on=["n"]), ag.step(READER, depends_on=["w"])]
+    [finding] = ag.lint(ag.workflow("s", steps))
+    assert (finding.kind, finding.address, finding.name) == ("unread_value", "s/n", "note")
 
 
 @pytest.mark.parametrize(

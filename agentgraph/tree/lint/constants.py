@@ -42,6 +42,8 @@ def _of_local(source: Source, name: str, around: Around) -> set[str] | None:
         return set()
     around |= {name}
     assigned, iterated = source.assigned.get(name, []), source.iterated.get(name, [])
+    if name in source.bound:
+        return {bound} if isinstance(bound := source.resolved(ast.Name(name)), str) else None
     if not assigned and not iterated:
         return _of_parameter(source, name)
     several = [texts(source, each, around) for each in assigned]

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
 from typing import Any
+from urllib.parse import quote
 
 from agentgraph.tree.lint.findings import KINDS, PROBLEMS, Finding
 
@@ -31,7 +32,7 @@ def as_sarif(
     """
     rules = [{"id": kind, "shortDescription": {"text": _description(kind)}} for kind in KINDS]
     driver = {"name": "agentgraph", "version": version, "rules": rules}
-    place = partial(_location, file=file, line_of=line_of)
+    place = partial(_location, uri=quote(file, safe="/:"), line_of=line_of)
     results = [_result(each, place) for each in findings]
     return {
         "$schema": _SCHEMA,
@@ -58,10 +59,10 @@ def _result(finding: Finding, place: Callable[[str], Data]) -> Data:
     }
 
 
-def _location(address: str, file: str, line_of: Callable[[str], int]) -> Data:
+def _location(address: str, uri: str, line_of: Callable[[str], int]) -> Data:
     region = {"startLine": line_of(address)}
     return {
-        "physicalLocation": {"artifactLocation": {"uri": file}, "region": region},
+        "physicalLocation": {"artifactLocation": {"uri": uri}, "region": region},
         "logicalLocations": [{"fullyQualifiedName": address, "name": address.rpartition("/")[2]}],
     }
 

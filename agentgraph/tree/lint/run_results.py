@@ -39,8 +39,14 @@ class Results:
             for node in self.ways.nodes(lanes.pop()):
                 if None in self.ways.next(node) and node not in found:
                     found.add(node)
-                    lanes += self.ways.tree.lanes(node) if node.kind.is_parallel else ()
+                    lanes += self._last_lanes(node) if node.kind.is_parallel else ()
         return frozenset(found)
+
+    def _last_lanes(self, place: Place) -> list[Place]:
+        """Return the lanes of a place; of a workflow those that no other step needs."""
+        lanes = self.ways.tree.lanes(place)
+        needed = {each for lane in lanes for each in self.ways.needed(lane)}
+        return [each for each in lanes if each not in needed]
 
     @cached_property
     def _last(self) -> frozenset[Place]:

@@ -4,7 +4,7 @@ import ast
 import functools
 import inspect
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -31,18 +31,32 @@ class Source:
         function: The function.
         definition: Its syntax.
         owner: The object whose method it is; None for other functions.
+        filled: The `functools.partial` that fills some of its parameters; None for other functions.
     """
 
     function: FunctionType
     definition: Definition
     owner: object = None
+    filled: "functools.partial[Any] | None" = None
 
     @property
     def parameters(self) -> list[ast.arg]:
         """The parameters that an argument may fill by position, without `self`."""
+        return [each for each in self._positional if each.arg not in self.bound]
+
+    @property
+    def _positional(self) -> list[ast.arg]:
         arguments = self.definition.args
         positional = [*arguments.posonlyargs, *arguments.args]
         return positional[1:] if self.owner is not None else positional
+
+    @cached_property
+    def bound(self) -> Mapping[str, object]:
+        """The arguments that a `functools.partial` has for it, by the names of its parameters."""
+        if self.filled is None:
+            return {}
+        names = [each.arg for each in self._positional]
+        return {**dict(zip(names, self.filled.args, strict=False)), **self.filled.keywords}
 
     @property
     def self_name(self) -> str | None:
@@ -116,6 +130,8 @@ class Source:
         return UNKNOWN
 
     def _named(self, name: str) -> Any:
+        if name in self.bound and name not in (*self.assigned, *self.iterated):
+            return self.bound[name]
         if self.is_local(name):
             return UNKNOWN
         cells = self.function.__closure__ or ()
@@ -178,9 +194,10 @@ def source_of(fn: object) -> Source | None:
     Decorators are followed as far as they say what they wrap.
     """
     inner: object = fn
+    filled = None
     while True:
         if isinstance(inner, functools.partial):
-            inner = inner.func
+            filled, inner = inner, inner.func
         elif callable(inner) and hasattr(inner, "__wrapped__"):
             inner = inner.__wrapped__
         else:
@@ -195,7 +212,7 @@ def source_of(fn: object) -> Source | None:
     definition = definition_of(inner)
     if definition is None:
         return None
-    return Source(inner, _with_unique_names(definition), owner)
+    return Source(inner, _with_unique_names(definition), owner, filled)
 
 
 def _with_unique_names(definition: Definition) -> Definition:
