@@ -251,7 +251,7 @@ def test_each_test_has_a_cassette_of_its_own(
     assert file.name == "test_flow-TestFlow-test_it-a-b.json"
     assert failure(CI="true") == failure() == ""
     assert "'Other.' == 'Hum.'" in failure("Other.", AGENTGRAPH_CASSETTES="record")
-    assert "mode='never' is not a mode" in failure(AGENTGRAPH_CASSETTES="never")
+    assert "AGENTGRAPH_CASSETTES='never' is not a mode" in failure(AGENTGRAPH_CASSETTES="never")
 
 
 FLOW = """

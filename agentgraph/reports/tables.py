@@ -20,9 +20,18 @@ def text_table(rows: Rows) -> str:
     ants  7
     """
     lines = [[*rows[0]], *([*row.values()] for row in rows)] if rows else []
-    cells = [[cut(" ".join(cell.split()), _LONGEST) for cell in line] for line in lines]
+    cells = [[_shown(cell) for cell in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
+
+
+def is_cut(cell: str) -> bool:
+    """Return whether `text_table` shows a part of a cell."""
+    return _shown(cell) != " ".join(cell.split())
+
+
+def _shown(cell: str) -> str:
+    return cut(" ".join(cell.split()), _LONGEST)
 
 
 def html_table(rows: Rows) -> str:

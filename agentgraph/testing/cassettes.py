@@ -8,10 +8,11 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast, get_args
 
 from agentgraph.errors import CassetteError
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.safe_repr import shown
 from agentgraph.testing.cassette_files import OUTCOMES, CassetteFile, Entry, Question
 from agentgraph.testing.questions import difference
 
@@ -20,9 +21,28 @@ MODE = "AGENTGRAPH_CASSETTES"
 """The environment variable of the mode, for the fixture and for evaluations."""
 
 
-def mode_of_environment() -> str:
-    """Return the mode that the environment sets: "play" if only `CI` is set, else "auto"."""
-    return os.environ.get(MODE) or ("play" if os.environ.get("CI") else "auto")
+def mode_of_environment(path: str | PathLike[str]) -> Mode:
+    """Return the mode that the environment sets: "play" if only `CI` is set, else "auto".
+
+    Raises:
+        CassetteError: The environment sets another one.
+    """
+    mode = os.environ.get(MODE) or ("play" if os.environ.get("CI") else "auto")
+    return checked_mode(mode, path, MODE)
+
+
+def checked_mode(mode: object, path: str | PathLike[str], option: str = "mode") -> Mode:
+    """Return a mode after a check.
+
+    Raises:
+        CassetteError: It is unknown.
+    """
+    if mode not in get_args(Mode):
+        modes = ", ".join(map(repr, get_args(Mode)))
+        raise CassetteError(
+            f"{option}={shown(mode)} is not a mode of a cassette; choose one of: {modes}", str(path)
+        )
+    return cast(Mode, mode)
 
 
 class Place(NamedTuple):

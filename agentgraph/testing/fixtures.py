@@ -1,11 +1,10 @@
 """A pytest fixture: a cassette for each test."""
 
 import re
-from typing import cast
 
 import pytest
 
-from agentgraph.testing.cassettes import Mode, mode_of_environment
+from agentgraph.testing.cassettes import mode_of_environment
 from agentgraph.testing.recording import Recorded, recorded
 
 
@@ -37,9 +36,8 @@ def cassette(request: pytest.FixtureRequest) -> Recorded:
         CassetteError: The file is not a cassette, or the mode is unknown.
     """
     name = re.sub(r"[^\w.-]+", "-", f"{request.path.stem}-{_name_of(request)}").strip("-")
-    return recorded(
-        request.path.parent / "cassettes" / f"{name}.json", cast(Mode, mode_of_environment())
-    )
+    path = request.path.parent / "cassettes" / f"{name}.json"
+    return recorded(path, mode_of_environment(path))
 
 
 def _name_of(request: pytest.FixtureRequest) -> str:

@@ -19,7 +19,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
@@ -39,9 +39,9 @@ from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.failures import as_data, from_data, mark_of_limited
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.sync_async import Call
-from agentgraph.safe_repr import reason, shown
+from agentgraph.safe_repr import reason
 from agentgraph.testing.cassette_files import Entry, Question
-from agentgraph.testing.cassettes import Cassette, Mode, Place, is_complete, place_of
+from agentgraph.testing.cassettes import Cassette, Mode, Place, checked_mode, is_complete, place_of
 from agentgraph.testing.questions import model_question, secrets_of, tool_question
 from agentgraph.testing.recorded_replies import (
     ReceivedChunks,
@@ -327,34 +327,17 @@ def recorded_by_thread(folder: str | PathLike[str], files: Mapping[str, str], mo
         folder: The folder of the files.
         files: The file of each thread, relative to the folder.
         mode: As in `recorded`.
-
-    Raises:
-        CassetteError: The mode is unknown.
     """
-    checked, known, lock = checked_mode(mode, folder), dict[str, Cassette](), Lock()
+    known, lock = dict[str, Cassette](), Lock()
 
     def cassette_at(place: Place) -> Cassette:
         file = files[str(place.thread)]
         with lock:
             if file not in known:
-                known[file] = Cassette(Path(folder, file), checked)
+                known[file] = Cassette(Path(folder, file), mode)
             return known[file]
 
     return Recorded(folder, cassette_at)
-
-
-def checked_mode(mode: object, path: str | PathLike[str]) -> Mode:
-    """Return a mode after a check.
-
-    Raises:
-        CassetteError: It is unknown.
-    """
-    if mode not in get_args(Mode):
-        raise CassetteError(
-            f"mode={shown(mode)} is not a mode of a cassette; choose one of: 'auto', 'play', 'record'",
-            str(path),
-        )
-    return cast(Mode, mode)
 
 
 @contextmanager

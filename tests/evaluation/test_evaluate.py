@@ -189,7 +189,8 @@ def test_ctrl_c_stops_before_the_next_steps_and_the_next_call_continues() -> Non
 def test_each_thread_has_a_cassette_that_is_played_without_a_model(
     evaluated: Evaluated, tmp_path: Path, repeats: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)
+    for variable in ("CI", "AGENTGRAPH_CASSETTES"):
+        monkeypatch.delenv(variable, raising=False)
     folder, options = tmp_path / "tapes", {"name": "v1", "repeats": repeats}
     model = scripted("One.", "Two.", "Three.", "Four.")
     tree = ag.chat_agent("writer", model)
@@ -197,7 +198,7 @@ def test_each_thread_has_a_cassette_that_is_played_without_a_model(
     assert {str(each.relative_to(folder)) for each in folder.rglob("*.json")} == {
         *("1/0.json", "1/1.json", "2/0.json", "2/1.json")
     }
-    monkeypatch.setenv("AGENTGRAPH_CASSETTES", "play")
+    monkeypatch.setenv("CI", "1")  # plays only
     silent = ag.chat_agent("writer", ScriptedChatModel(responses=[]))
     again = evaluated(ag.Runner(silent), ["a", "b"], (), cassettes=folder, **options)
     assert [each.text for each in again.trials] == [each.text for each in report.trials]
@@ -205,6 +206,10 @@ def test_each_thread_has_a_cassette_that_is_played_without_a_model(
     changed = evaluated(ag.Runner(silent), ["a", "c"], (), cassettes=folder, name="v2")
     assert "is not what" in changed.failed[0].error
     assert [each.case for each in changed.failed] == ["2"]
+    assert "set AGENTGRAPH_CASSETTES=auto or" in repr(changed)
+    monkeypatch.setenv("AGENTGRAPH_CASSETTES", "sing")
+    with pytest.raises(ag.CassetteError, match=r"^AGENTGRAPH_CASSETTES='sing' is not a mode"):
+        evaluated(ag.Runner(silent), ["a"], (), cassettes=folder, name="v3")
 
 
 def test_spending_is_counted_also_without_limits(evaluated: Evaluated) -> None:

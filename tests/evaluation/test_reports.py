@@ -66,6 +66,15 @@ def test_a_report_is_a_table_of_cases() -> None:
     assert NEW.rows[0]["failure"] == "short: KeyError: 'x'"
 
 
+def test_a_long_failure_is_below_the_table() -> None:
+    error = "writer: " + "jam " * 20 + "\nopen the lid"
+    report = Report("v1", (trial("bees"), trial("jam", status="failed", error=error)))
+    in_table, summary, *rest = repr(report).splitlines()[3:]
+    assert in_table.endswith("jam jam …")
+    assert summary.startswith("1 of 2 passed")
+    assert "\n".join(rest) == f"\njam: {error}"
+
+
 def test_a_comparison_shows_totals_and_cases_that_differ() -> None:
     comparison = OLD.compare(NEW)
     assert repr(comparison).splitlines() == [

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.reports.tables import html_table, text_table
-from agentgraph.safe_repr import shown
+from agentgraph.reports.tables import html_table, is_cut, text_table
+from agentgraph.safe_repr import cut, shown
 from agentgraph.testing.evaluation.cases import file_fault
 from agentgraph.testing.evaluation.trials import (
     Trial,
@@ -25,6 +25,8 @@ from agentgraph.testing.evaluation.trials import (
 _VERSION = "agentgraph_report"
 _COLUMNS = ("case", "status", "passed", "tokens", "cost", "seconds", "failure")
 """The columns of a report, and of a comparison, that are not those of checks."""
+_LONGEST = 2000
+"""Maximum number of characters shown of a failure below the table, which shows its start."""
 _NONE = "-"
 """A cell of a report without the case or the check."""
 
@@ -154,7 +156,9 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        return f"{self.name}\n{text_table(self.rows)}"
+        long = [row for row in self.rows if is_cut(row["failure"])]
+        failures = [f"\n{row['case']}: {cut(row['failure'], _LONGEST)}" for row in long]
+        return "\n".join([self.name, text_table(self.rows), *failures])
 
     def _repr_html_(self) -> str:
         return html_table(self.rows)

@@ -12,7 +12,7 @@ from agentgraph.graph.nodes.calling import current_task
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.journal.thread_status import CLOSED
 from agentgraph.safe_repr import shown
-from agentgraph.testing.cassettes import Mode, mode_of_environment
+from agentgraph.testing.cassettes import mode_of_environment
 from agentgraph.testing.evaluation.cases import Cases, read_cases
 from agentgraph.testing.evaluation.checks import Checks, check_sync, named_checks
 from agentgraph.testing.evaluation.evaluation import Evaluation, Planned
@@ -149,8 +149,7 @@ def _evaluation(
         files = {each.thread_id: f"{each.case.id}/{each.number}.json" for each in planned}
         from agentgraph.testing.recording import recorded_by_thread  # with LangChain's agents
 
-        mode = cast(Mode, mode_of_environment())
-        recording = recorded_by_thread(cassettes, files, mode)
+        recording = recorded_by_thread(cassettes, files, mode_of_environment(cassettes))
         middleware = (*as_tuple(options_of(runner)["middleware"]), recording)
         engine = remade(runner, checkpointer=runner.saver, middleware=middleware).engine
     return Evaluation(engine, name, planned, named_checks(checks), retries=retries)

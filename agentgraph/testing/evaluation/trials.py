@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
+from agentgraph.agents.costs import EXACT
 from agentgraph.journal.spent import shown_cost
 from agentgraph.reports.result import Result
 from agentgraph.testing.evaluation.checks import Verdict
@@ -74,7 +76,9 @@ def counted(words: Iterable[str]) -> str:
 def cost_text(trials: Sequence[Trial]) -> str:
     """Return the sum of the costs as text; "unknown" if one is not known."""
     costs = [each.cost for each in trials]
-    return shown_cost(None if None in costs else sum((each for each in costs if each), Decimal(0)))
+    known = [each for each in costs if each is not None]
+    whole = reduce(EXACT.add, known, Decimal(0))
+    return shown_cost(whole if len(known) == len(costs) else None)
 
 
 def verdicts_text(verdicts: Sequence[Verdict]) -> str:
