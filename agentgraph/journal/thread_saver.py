@@ -249,6 +249,10 @@ class ThreadSaver:
         config = config_of(self.checked_id, "")
         return self._listed(config, filter={"source": "input"}, limit=limit)
 
+    def forked(self, limit: int) -> Calls[list[Saved]]:
+        """Return the last checkpoints of the root that rewinds copied or edited (of all lines)."""
+        return self._listed(config_of(self.checked_id, ""), filter={"source": "fork"}, limit=limit)
+
     def records(self, source: str) -> Calls[list[Saved]]:
         """Return the checkpoints of the thread that are not of its graph, newest first.
 

@@ -19,7 +19,7 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import address_of, event_order
 from agentgraph.graph.sync_async import Call
-from agentgraph.journal.changed_trees import RanBy, ran_by
+from agentgraph.journal.changed_trees import RanBy, ran_by, read_thread
 from agentgraph.journal.kept_answers import seems_to_ask
 from agentgraph.journal.lines import (
     before_edits,
@@ -53,6 +53,8 @@ _LONGEST = 2000
 """Maximum number of characters of a text."""
 
 T = TypeVar("T")
+_Edits = Mapping[str | None, tuple[Saved, BaseMessage]]
+"""Messages that rewinds added or put in the place of others, each with its checkpoint, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,18 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
     )
 
 
+async def present_values(saver: ThreadSaver) -> Mapping[str, object]:
+    """Return the values of a thread after its latest step; none of a new thread.
+
+    Raises:
+        ThreadError: A tree of another shape ran the thread.
+    """
+    if await read_thread(saver) is None or (saved := await saver.checkpoint()) is None:
+        return {}
+    values: Mapping[str, object] = (await saver.state("", saved.id)).values.get("values", {})
+    return values
+
+
 async def line_overview(saver: ThreadSaver, line: str, present: Overview) -> Overview:
     """Return the summary of an older history line of a thread.
 
@@ -281,17 +295,37 @@ async def _turns(
     elif known is not None and known.turns and known.turns[-1].number == number:
         return known.turns
     else:
-        turns, _ = _turns_in(await saver.begun_turns(_TURNS), number, {})
+        begun, edited = await _begun_and_edited(saver)
+        turns, _ = _turns_in(begun, number, _edits(edited))
     return [turns[own] for own in sorted(turns)][-_TURNS:]
 
 
-def _edits_in(story: Story) -> Mapping[str | None, tuple[Saved, BaseMessage]]:
+async def _begun_and_edited(saver: ThreadSaver) -> tuple[list[Saved], list[Saved]]:
+    """Return checkpoints at which turns begin, newest first, and those that may have edits, oldest first.
+
+    A rewind copies the checkpoint of its step. A thread that began as a copy has the edit at the end of
+    the copy.
+    """
+    begun, forked = await saver.begun_turns(_TURNS), await saver.forked(_TURNS)
+    if not forked:
+        return begun, []
+    begun += [each for each in forked if each.begins_turn]
+    first = [step for each in begun for step in await saver.children(each)]
+    begun.sort(key=lambda each: str(each.id), reverse=True)
+    return begun, sorted([*forked, *first], key=lambda each: str(each.id))
+
+
+def _edits_in(story: Story) -> _Edits:
+    return _edits(reversed(story.lanes))
+
+
+def _edits(oldest_first: Iterable[Saved]) -> _Edits:
     """Return the messages that rewinds added or put in the place of others, by id."""
-    return {each.id: (saved, each) for saved in reversed(story.lanes) for each in added_at(saved)}
+    return {each.id: (saved, each) for saved in oldest_first for each in added_at(saved)}
 
 
 def _turns_in(
-    newest_first: Iterable[Saved], number: int, edits: Mapping[str | None, tuple[Saved, BaseMessage]]
+    newest_first: Iterable[Saved], number: int, edits: _Edits
 ) -> tuple[dict[int, BegunTurn], float | None]:
     """Return the turns up to a number that begin at checkpoints, and the end of the turn before."""
     turns: dict[int, BegunTurn] = {}
