@@ -1,11 +1,12 @@
 """Where the turns of a thread are: on its present line, or on an older one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
 from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.graph.values import maps_in
 from agentgraph.journal.data_digests import data_digest
 from agentgraph.journal.lines import RootLine, leading, line_to, root_line
 from agentgraph.journal.replay import events_of
@@ -101,11 +102,32 @@ def input_at(saved: Saved) -> list[BaseMessage] | None:
     return None if begun is None else list(begun["messages"])
 
 
+def input_values_at(saved: Saved) -> dict[str, object]:
+    """Return the values of the input after a checkpoint; none if no turn starts there."""
+    begun = saved.turn_input
+    return {} if begun is None else _joined(begun["values"])
+
+
 def added_at(saved: Saved) -> Iterator[BaseMessage]:
     """Yield the messages that a rewind added before a step, or put in the place of others."""
     for task, channel, messages in saved.pending_writes or ():
         if task == NO_TASK and channel == "messages":
             yield from messages
+
+
+def added_values_at(saved: Saved) -> dict[str, object]:
+    """Return the values that a rewind or a resume set before a step."""
+    writes = saved.pending_writes or ()
+    return _joined(
+        each
+        for task, channel, written in writes
+        if task == NO_TASK and channel == "values"
+        for each in maps_in(written)
+    )
+
+
+def _joined(several: Iterable[Mapping[str, object]]) -> dict[str, object]:
+    return {name: value for each in several for name, value in each.items()}
 
 
 async def _lines(saver: ThreadSaver) -> list[list[Saved]]:

@@ -23,8 +23,10 @@ from agentgraph.journal.saved import Saved
 from agentgraph.journal.steps import AgentStep
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.activation_calls import questions_in
 from agentgraph.reports.activations import signal_in
 from agentgraph.safe_repr import cut, shown
+from agentgraph.tree.places import Tree
 
 Where = Literal["both", "left", "right"]
 Differs = Literal["said", "called", "values", "signal", "asked", "error"]
@@ -46,6 +48,7 @@ class Side:
         tokens: The tokens that its models reported.
         seconds: Duration of its steps; None if a step has not ended.
         step: Its first step, for `Runner.rewind` and `Runner.activation`.
+        answers: The saved answers to its questions, in order; None for a question without one.
     """
 
     text: str
@@ -55,6 +58,7 @@ class Side:
     tokens: int
     seconds: float | None
     step: str
+    answers: Sequence[object] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class Lines(NamedTuple):
 
 
 class _Done:
-    def __init__(self, activation: Activation) -> None:
+    def __init__(self, tree: Tree, activation: Activation) -> None:
+        self._tree = tree
         self.agent_steps, self.entries = activation.agent_steps, activation.entries
 
     @property
@@ -127,6 +132,10 @@ class _Done:
         errors = self.notes("error")
         return str(errors[-1].data) if errors else None
 
+    @property
+    def answers(self) -> list[object]:
+        return [e.answer for e in questions_in(self._tree, self.entries, lambda: self.agent_steps)]
+
     def side(self, other: "_Done | None") -> Side:
         """Return the activation as one side of a difference."""
         texts = [str(each.text) for each in self.messages if each.type != "tool" and each.text]
@@ -146,6 +155,7 @@ class _Done:
             tokens=sum(each.visit.tokens for each in self.agent_steps),
             seconds=sum(seconds) if len(seconds) == len(durations) else None,
             step=self.step,
+            answers=self.answers,
         )
 
 
@@ -183,7 +193,7 @@ def _line(saver: ThreadSaver, every: Sequence[Saved], head: str | None) -> Story
 
 
 def _done(story: Story) -> dict[ActivationKey, _Done]:
-    return {key: _Done(each) for key, each in story.activations.items()}
+    return {key: _Done(story.tree, each) for key, each in story.activations.items()}
 
 
 def _written(agent_step: AgentStep) -> list[Mapping[str, object]]:

@@ -4,7 +4,7 @@ A client reads the last turn first, then what was said since, and older turns on
 the checkpoints of that part are read, so the cost does not grow with the thread.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
@@ -19,7 +19,7 @@ from agentgraph.journal.replay import events_of
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.story import Story, present_story, story_of
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.journal.turn_lines import added_at, input_at
+from agentgraph.journal.turn_lines import added_at, added_values_at, input_at, input_values_at
 from agentgraph.reports.activation_calls import Asked, questions_in
 from agentgraph.safe_repr import shown
 
@@ -29,7 +29,7 @@ MOST_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Messages of the user.
+    """Messages of the user, and the values of a run.
 
     Attributes:
         at: The checkpoint that has them.
@@ -38,6 +38,7 @@ class Sent:
         messages: The messages.
         time: The time at which they were saved, in seconds since 1970.
         is_input: Whether they started the turn; otherwise a rewind added them, or replaced others.
+        values: The values that were set with them.
     """
 
     at: str
@@ -46,6 +47,7 @@ class Sent:
     messages: Sequence[BaseMessage]
     time: float
     is_input: bool
+    values: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +181,20 @@ def _sent(story: Story) -> Iterator[Sent]:
     roots = [*story.roots.values()][::-1]
     for saved, later in zip(roots, [*roots[1:], None], strict=True):
         is_read = later is None or not later.begins_turn  # or else it is part of the next turn
-        if is_read and (users := _of_users(input_at(saved) or ())):
-            yield _sent_at(saved, users, is_input=True)
+        if is_read:
+            yield from _sent_at(saved, input_at(saved), input_values_at(saved), is_input=True)
     for saved in reversed(story.lanes):
-        if added := _of_users(added_at(saved)):
-            yield _sent_at(saved, added, is_input=False)
+        yield from _sent_at(saved, added_at(saved), added_values_at(saved), is_input=False)
 
 
-def _sent_at(saved: Saved, messages: Sequence[BaseMessage], *, is_input: bool) -> Sent:
-    turn, number = saved.clock
-    return Sent(saved.id, turn, cursor_of(number), messages, saved.time, is_input)
-
-
-def _of_users(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
-    return [each for each in messages if address_of(each) is None]
+def _sent_at(
+    saved: Saved,
+    messages: Iterable[BaseMessage] | None,
+    values: Mapping[str, object],
+    *,
+    is_input: bool,
+) -> Iterator[Sent]:
+    users = [each for each in messages or () if address_of(each) is None]
+    if users or values:
+        turn, number = saved.clock
+        yield Sent(saved.id, turn, cursor_of(number), users, saved.time, is_input, values)

@@ -301,7 +301,7 @@ async def _turns(
 
 
 async def _begun_and_edited(saver: ThreadSaver) -> tuple[list[Saved], list[Saved]]:
-    """Return checkpoints at which turns begin, newest first, and those that may have edits, oldest first.
+    """Return the checkpoints at which turns begin, newest first, and those with edits, oldest first.
 
     A rewind copies the checkpoint of its step. A thread that began as a copy has the edit at the end of
     the copy.

@@ -1,16 +1,18 @@
 """The calls of the page, by name: JSON data in, JSON data out."""
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from importlib.metadata import version
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
-from agentgraph.events.json_forms import JsonObject
+from agentgraph.events.json_forms import JsonObject, as_json
+from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.journal.changed_trees import RanBy
 from agentgraph.journal.states import ListedStatus
 from agentgraph.reports.conversation import conversation
@@ -20,6 +22,7 @@ from agentgraph.reports.overview import (
     line_overview,
     lines,
     overview_of,
+    present_values,
     thread_ids,
     version_of,
 )
@@ -32,7 +35,7 @@ from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
 from agentgraph.window.background_runs import BackgroundRuns
 from agentgraph.window.changes import Changes, turn_start
-from agentgraph.window.findings import findings_data
+from agentgraph.window.findings import findings_data, value_names
 from agentgraph.window.run_context import context_data
 from agentgraph.window.run_texts import RunTexts
 from agentgraph.window.shapes import (
@@ -41,6 +44,7 @@ from agentgraph.window.shapes import (
     conversation_data,
     difference_data,
     flame_data,
+    limits_data,
     row_data,
     thread_data,
     tree_data,
@@ -60,6 +64,8 @@ _READ_LATELY = 32
 """Number of timeline parts that are cached for other pages at the same event."""
 _FURTHER = 400
 """Maximum number of missed steps sent after a reconnect; beyond it, only the latest are sent."""
+_LONG_VALUE = 2000
+"""Maximum number of characters of a value that a form proposes, as JSON."""
 _MOST_LISTED = 500
 """Maximum number of threads in a list."""
 _SEARCHED, _SEARCHED_A_ROW = 200, 4
@@ -120,6 +126,7 @@ class Window:
         self._ids: OrderedDict[Hashable, ThreadIds] = OrderedDict()
         self._timelines: OrderedDict[Hashable, JsonObject] = OrderedDict()
         self._findings: list[JsonObject] | None = None
+        self._names: frozenset[str] | None = None  # of values
         self._others: set[str] = set()  # the threads that other trees ran
         self._texts: dict[str, RunTexts] = {}
         self._guard = threading.Lock()
@@ -164,6 +171,7 @@ class Window:
             "is_read_only": self._is_read_only,
             "context": context_data(self.runner),
             "has_prices": getattr(self.runner.graph, "prices", None) is not None,
+            "limits": limits_data(cast(RootGraph, self.runner.graph).limits),
             "has_changed": page is not None and page.has_changed,
         }
 
@@ -172,6 +180,19 @@ class Window:
         if self._findings is None:
             self._findings = findings_data(self.runner)
         return {"findings": self._findings}
+
+    def values(self, thread_id: str | None = None) -> JsonObject:
+        """Return the names of the values that a run may set, and the present values of a thread.
+
+        Args:
+            thread_id: The thread; its long values are left out.
+        """
+        if self._names is None:
+            self._names = value_names(self.runner)
+        now = self.runner.engine.read(present_values, thread_id) if thread_id is not None else {}
+        given = {name: as_json(value) for name, value in now.items()}
+        short = {name: value for name, value in given.items() if len(json.dumps(value)) <= _LONG_VALUE}
+        return {"names": sorted(self._names | now.keys()), "values": short}
 
     def threads(
         self,
@@ -530,7 +551,7 @@ class Window:
             self._ids.clear()
             self._timelines.clear()
             self._others.clear()
-            self._findings = None
+            self._findings = self._names = None
         before.close()
 
     def close(self) -> None:
@@ -588,6 +609,7 @@ def _decimal(given: object) -> Any:
 READS = (
     "about",
     "findings",
+    "values",
     "threads",
     "thread",
     "timeline",

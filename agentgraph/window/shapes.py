@@ -1,10 +1,12 @@
 """Converts reports to the JSON data of the page."""
 
 from dataclasses import asdict, fields
+from decimal import Decimal
 
 from langchain_core.messages import BaseMessage
 
 from agentgraph.agents.agents import Agent
+from agentgraph.agents.limits import Limits
 from agentgraph.agents.run_path import RunPath, beginnings
 from agentgraph.events.events import Interrupt, event_as_json, step_as_json
 from agentgraph.events.json_forms import JsonObject, as_json
@@ -113,6 +115,12 @@ def activation_data(report: ActivationReport) -> JsonObject:
     }
 
 
+def limits_data(limits: Limits) -> JsonObject:
+    """Return the limits that are set; a cost is a text, because it is exact."""
+    bounds = limits.bounds.items()
+    return {n: shown_cost(each) if isinstance(each, Decimal) else each for n, each in bounds}
+
+
 def flame_data(flame: Flame) -> JsonObject:
     """Return a flame; costs are texts, because they are exact."""
     costs = ("cost", "own_cost")
@@ -134,6 +142,7 @@ def conversation_data(part: Conversation) -> JsonObject:
             {
                 **{name: getattr(each, name) for name in ("at", "turn", "after", "time", "is_input")},
                 "messages": [message_data(message) for message in each.messages],
+                "values": as_json(each.values),
             }
             for each in part.sent
         ],
@@ -193,7 +202,8 @@ def _side_data(side: Side | None) -> JsonObject | None:
     if side is None:
         return None
     data = {each.name: getattr(side, each.name) for each in fields(side)}
-    return {**data, "text": cut(side.text, _COMPARED), "values": as_json(side.values)}
+    text, values, answers = cut(side.text, _COMPARED), as_json(side.values), as_json(side.answers)
+    return {**data, "text": text, "values": values, "answers": answers}
 
 
 def message_data(message: BaseMessage) -> JsonObject:

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 
 import {
-  addressParts, callOf, countAt, isAround, itemName, lastPart, pathOf, pathsOf, placesOf, placeStatuses,
-  worstState,
+  addressParts, callOf, countAt, grownStatuses, isAround, itemName, lastPart, pathOf, pathsOf, placesOf,
+  placeStatuses, worstState,
 } from "../../agentgraph/window/page/activations.js";
 import {bar, node} from "./trees.js";
 
@@ -125,6 +125,12 @@ test("a pause before a resume is no work, and an open question waits until now",
   const bars = [own, bar(own.id, began + 30, null, asked)];
   const found = placeStatuses(PLACES, bars, {pauses: new Map([[began + 1, began + 21]])}).get("writer");
   assert.deepEqual([found.seconds, found.waited].map(Math.round), [10, 70]);
+  const writer = bar("report/refine[1]/writer", began + 90, null, {state: "running"});
+  const statuses = placeStatuses(PLACES, [own, bars[1], writer]);
+  const {seconds, waited} = statuses.get("writer");
+  const later = grownStatuses(statuses, 5);
+  assert.deepEqual([later.get("writer").seconds, later.get("writer").waited], [seconds + 5, waited + 5]);
+  assert.equal(later.get("refine"), statuses.get("refine"));
 });
 
 test("a chat agent counts the time of the agents that it transferred to", () => {

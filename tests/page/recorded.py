@@ -120,6 +120,8 @@ def record() -> dict[str, Any]:
         talk = ask("conversation", thread_id=THREAD)
         ask("conversation", thread_id=THREAD, since=talk["upto"])
         ask("conversation", thread_id="failed", steps=None)
+        ask("values")
+        ask("values", thread_id=THREAD)
         copied = ask("copy", thread_id=THREAD, to="copy")["thread_id"]
         ask("rewind", thread_id=copied, at="newspaper/refine", turn=0)
         wait_until(window, copied, "paused")

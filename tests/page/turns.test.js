@@ -31,7 +31,8 @@ const sent = (at, turn, text, more = {}) => ({
 });
 const ids = (talk) => talk.events.map((each) => each.id);
 const gists = (talk) => talkItems(talk).map((item) => (
-  item.kind === "turn" ? `turn ${item.turn}` : item.kind === "sent" ? item.message.text : gistOf(item.event)
+  item.kind === "turn" ? `turn ${item.turn}` : item.kind === "sent" ? item.message.text
+    : item.kind === "set" ? item.values : gistOf(item.event)
 ));
 
 test("a later part replaces the events after its start, and those that it discards", () => {
@@ -91,13 +92,16 @@ test("the items are turns with messages, and results belong to their calls", () 
   ]);
 });
 
-test("a message that a rewind replaced shows its text, and one that it added has its place", () => {
+test("messages that a rewind replaced or added, and values that a run set, have their places", () => {
   const edited = sent("b4", 0, "Go on.", {is_input: false, after: "1"});
   const added = {...sent("b5", 0, "Also this."), is_input: false, after: "1"};
   added.messages = [{role: "user", id: "other", text: "Also this."}];
-  const all = [sent("b2", 0, "Go."), edited, added];
+  added.values = {style: "haiku"};
+  const all = [sent("b2", 0, "Go.", {values: {topic: "bees"}}), edited, added];
   const talk = joinedTalk(null, part([said(1, "a"), said(2, "b")], {sent: all}));
-  assert.deepEqual(gists(talk), ["turn 0", "Go on.", "a", "Also this.", "b"]);
+  assert.deepEqual(gists(talk), [
+    "turn 0", "Go on.", {topic: "bees"}, "a", "Also this.", {style: "haiku"}, "b",
+  ]);
   assert.equal(talkItems(talk)[0].time, 1);
   const first = {...edited, after: "0", time: 9}; // the turn ran again from its start
   assert.equal(talkItems({...talk, sent: [all[0], first]})[0].time, 9);

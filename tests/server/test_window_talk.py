@@ -129,6 +129,62 @@ def test_a_conversation_of_a_loop_grows_with_its_events_and_has_their_whole_run_
     assert read["events"] == [each.to_dict() for each in talk.runner.events("t")]
 
 
+def test_the_input_of_a_long_thread_that_was_rewound_is_the_edited_one() -> None:
+    tick = ag.function_agent("tick", lambda ctx: ag.BreakLoop() if ctx.iteration == 105 else None)
+    say = ag.function_agent("say", lambda ctx: "So.")
+    talk = Talk(
+        ag.sequential("long", [say, ag.loop("ticks", [tick], max_iterations=999)]), "one", "two"
+    )
+    talk.call("restart", turn=0, text="ONE", replaces=talk.sent(0))
+    talk.runner.invoke("two", thread_id="t")
+    changes = {"text": "TWO", "replaces": talk.sent(1)}
+    talk.call("rewind", at="long/say", turn=1, changes=changes)
+    talk.call("fork", at="long/say", turn=1, variants={"a": {**changes, "text": "Two."}})
+    for thread_id, first, second in (("t", "ONE", "TWO"), ("t-a", "ONE", "Two.")):
+        for text in ("three", "four"):
+            talk.runner.invoke(text, thread_id=thread_id)
+        fresh = Window(talk.runner, "talk").call("thread", {"thread_id": thread_id})
+        assert fresh["usage"]["input"] is None  # it is too long to be read as a whole
+        assert [each["texts"][0] for each in fresh["turns"]] == [first, second, "three", "four"]
+
+
+def test_values_that_runs_set_are_in_the_conversation_and_proposed() -> None:
+    def fail(ctx: ag.Context) -> str:
+        if ctx.values["size"] > 1:
+            raise ValueError("too large")
+        return "Well."
+
+    writer = ag.chat_agent("writer", scripted(*["Bees."] * 3), instruction="On {topic?}.")
+    runner = ag.Runner(
+        ag.sequential("s", [writer, ag.function_agent("fail", fail), asks("boss")]),
+        limits=ag.Limits(steps=9),
+    )
+    window = Window(runner, "values")
+    assert window.call("about", {})["limits"] == {"steps": 9, "transfers": 50}
+    assert window.call("values", {}) == {"names": ["size", "topic"], "values": {}}
+    with pytest.raises(ValueError, match="too large"):
+        runner.invoke("Go.", thread_id="t", values={"size": 2})
+    runner.invoke(thread_id="t", values={"size": 1, "other": "x" * 2000})
+    runner.invoke(thread_id="t", answers="yes")
+    known = window.call("values", {"thread_id": "t"})  # long ones are not proposed
+    assert known == {"names": ["other", "size", "topic"], "values": {"size": 1}}
+    list(runner.rewind("t", "s/writer", values={"topic": "bees", "size": 0}))
+    runner.invoke(thread_id="t", answers="no")
+    known = window.call("values", {"thread_id": "t"})
+    assert known == {"names": ["size", "topic"], "values": {"size": 0, "topic": "bees"}}
+    (present, older) = window.call("lines", {"thread_id": "t"})["lines"]
+    of_line = {line["head"]: {"thread_id": "t", "line": line["head"]} for line in (present, older)}
+    sets = [
+        [(each["is_input"], each["values"]) for each in window.call("conversation", of)["sent"]]
+        for of in of_line.values()
+    ]
+    assert sets[0] == [(True, {"size": 2}), (False, {"topic": "bees", "size": 0})]
+    assert sets[1] == [(True, {"size": 2}), (False, {"size": 1, "other": "x" * 2000})]
+    rows = window.call("compare", {"thread_id": "t", "other_line": older["head"]})["rows"]
+    answers = [(each["left"]["answers"], each["right"]["answers"]) for each in rows]
+    assert answers == [([], []), ([], []), (["no"], ["yes"])]
+
+
 def test_results_of_tools_are_no_output_of_a_paused_turn() -> None:
     def look(word: str) -> str:
         """Look."""

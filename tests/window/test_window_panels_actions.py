@@ -45,10 +45,17 @@ def test_a_turn_begins_with_values(panels: Panels) -> None:
     panels.press("Send message", ACTIONS)
     panels.wait_for(lambda: any("not JSON" in each for each in panels.texts(".actions > .fault")))
     assert panels.labelled("Message", ACTIONS).get_attribute("value") == "post on bees"
-    panels.fill(ACTIONS, **{"Values to set first": '{"mood": "sad"}'})
+    panels.fill(ACTIONS, **{"Values to set first": '{"moood": "sad"}'})
+    panels.wait_for(lambda: panels.text("form .value-note") == "The tree does not know: moood")
+    panels.fill(ACTIONS, **{"Values to set first": ""})
+    panels.press("mood", "form .value-names")
+    panels.driver.switch_to.active_element.send_keys("sad")  # the value is selected
+    assert panels.text("form .value-note") == ""
     panels.press("Send message", ACTIONS)
     panels.waits_for_status("paused")
     assert panels.last == "A sad letter about post on bees"
+    panels.unfold("Values", ACTIONS)
+    panels.wait_for(lambda: 'mood "sad"' in panels.texts("form .value-names button"))
 
 
 def test_a_run_is_steered_and_a_message_queued(panels: Panels) -> None:
@@ -97,6 +104,10 @@ def test_a_limit_that_was_hit_is_raised(panels: Panels) -> None:
     panels.server.call("start", text="steps", thread_id=panels.thread_id, limits={"steps": 2})
     panels.waits_for_status("failed")
     panels.wait_for(lambda: "The limit of 2 steps was reached" in panels.text(".limit-note"))
+    shown = [
+        panels.labelled(name, ACTIONS).get_attribute("placeholder") for name in ("Steps", "Transfers")
+    ]
+    assert shown == ["no limit", "50"]
     assert panels.labelled("Steps", ACTIONS).get_attribute("value") == "4"
     panels.fill(ACTIONS, Steps="3")
     panels.press("Resume run", ACTIONS)

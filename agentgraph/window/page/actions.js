@@ -5,7 +5,8 @@ import {lastFailed} from "./bars.js";
 import {el, longText, newId, setText} from "./elements.js";
 import {actionButton, putEntries, refusal} from "./entries.js";
 import {contextForm} from "./contexts.js";
-import {limitHit, limitsForm, missingValue, valuesForm} from "./limits.js";
+import {limitHit, limitsForm, missingValue} from "./limits.js";
+import {valuesForm} from "./values_form.js";
 
 /** @import {Backend, Bar, Changed, Entry, State, Store} from "./page.d.ts" */
 /** @import {Calls} from "./shapes.d.ts" */
@@ -44,10 +45,10 @@ export function makeActions(store, backend, {watches = true} = {}) {
   const banner = el("div", {class: "banner", hidden: true});
   const queued = el("div", {class: "queued"});
   const limits = limitsForm();
-  const values = valuesForm();
+  const values = valuesForm(store, backend);
   const startLimits = limitsForm();
   const context = contextForm(store);
-  const resumeValues = valuesForm();
+  const resumeValues = valuesForm(store, backend);
   const text = el("textarea", {
     id,
     rows: 2,
@@ -249,6 +250,7 @@ export function makeActions(store, backend, {watches = true} = {}) {
     if (changed.has("about") || changed.has("context"))
       context.show(state.about?.context ?? null, state.context);
     if (changed.has("threadId")) changeDraft(state.threadId);
+    proposeValues(state);
     const keys = ["threadId", "thread", "line", "about", "bars"];
     if (!keys.some((each) => changed.has(each))) return;
     showBanner(state);
@@ -260,6 +262,18 @@ export function makeActions(store, backend, {watches = true} = {}) {
     showControls();
   }
 
+  /** Read the values of the thread again when it, or its status, is another one.
+   *
+   * @param {State} state
+   */
+  function proposeValues({threadId, thread}) {
+    const now = JSON.stringify([threadId, thread?.status]);
+    if (now === proposedOf) return;
+    proposedOf = now;
+    values.load();
+    resumeValues.load();
+  }
+
   /** Open the field that a failed run needs: a higher limit, or a missing value.
    *
    * @param {State} state
@@ -267,13 +281,15 @@ export function makeActions(store, backend, {watches = true} = {}) {
   function showNeeds(state) {
     const hasFailed = status() === "failed";
     const hit = hasFailed ? limitHit(state) : null;
-    limits.show(hit, hit?.name === "cost" || typeof state.thread?.cost === "string");
+    const hasPrices = hit?.name === "cost" || typeof state.thread?.cost === "string";
+    limits.show(hit, hasPrices, state.about?.limits ?? {});
     resumeValues.show(hasFailed ? missingValue(lastFailed(state.bars)?.text ?? "") : null);
   }
 
   /** @type {string | null} */
   let draftOf = null;
   let isWatching = false;
+  let proposedOf = ""; // the thread and status whose values the forms propose
 
   /** @param {string | null} threadId */
   function changeDraft(threadId) {
@@ -301,7 +317,7 @@ export function makeActions(store, backend, {watches = true} = {}) {
     resumePart.hidden = !isResumable;
     limits.node.hidden = !isResumable;
     startLimits.node.hidden = now === "running";
-    startLimits.show(null, Boolean(about?.has_prices));
+    startLimits.show(null, Boolean(about?.has_prices), about?.limits ?? {});
     setText(resumeText, RESUMES[now] ?? "");
     showStop();
     text.disabled = Boolean(why);

@@ -181,6 +181,7 @@ export function countAt(place, parts) {
   return value === null ? null : String(value);
 }
 
+const TIMES = /** @type {const} */ (["seconds", "waited"]);
 /** @type {ShownState[]} */
 const ORDER = ["running", "asks", "failed", "stopped", "done", "void"];
 
@@ -220,10 +221,29 @@ export function placeStatuses(places, bars, {turn = null, picks = new Map(), pau
   return found;
 }
 
+/** Return statuses some seconds later; those that do not grow are the same objects.
+ *
+ * @param {PlaceStatuses} found
+ * @param {number} seconds
+ * @returns {PlaceStatuses}
+ */
+export function grownStatuses(found, seconds) {
+  return new Map([...found].map(([id, status]) => {
+    const {growing} = status;
+    if (!growing.seconds && !growing.waited) return [id, status];
+    const grown = TIMES.map((key) => [key, status[key] + growing[key] * seconds]);
+    return [id, {...status, ...Object.fromEntries(grown)}];
+  }));
+}
+
 /** @returns {MadeStatus} */
 function newStatus() {
   const counts = new Map();
-  return {runs: 0, seconds: 0, waited: 0, tokens: 0, state: "idle", last: null, counts, countsBy: new Map()};
+  const growing = {seconds: 0, waited: 0};
+  return {
+    runs: 0, seconds: 0, waited: 0, growing, tokens: 0, state: "idle", last: null, counts,
+    countsBy: new Map(),
+  };
 }
 
 /**
@@ -265,9 +285,10 @@ function addRun(status, place, bar, parts, measure) {
   if (!status.last || bar.state !== "void" || status.last.state === "void") status.last = bar;
   if (bar.state === "void") return;
   status.runs += 1;
-  const {seconds, waited} = measure(bar);
+  const {seconds, waited, grows} = measure(bar);
   status.seconds += seconds;
   status.waited += waited;
+  if (grows) status.growing[grows] += 1;
 }
 
 /** Return the counts of a place for one set of enclosing counters; the page shows the last ones.
@@ -311,8 +332,10 @@ function settle(found, node) {
   for (const each of inside) status.tokens += each.tokens;
   for (const [i, {is_called: isCalled}] of node.children.entries()) {
     if (node.kind !== "chat" || isCalled) continue; // the bar of an agent after a transfer is not inside
-    status.seconds += inside[i].seconds;
-    status.waited += inside[i].waited;
+    for (const key of TIMES) {
+      status[key] += inside[i][key];
+      status.growing[key] += inside[i].growing[key];
+    }
   }
   const active = inside.filter((each) => each.state !== "idle");
   if (status.last) status.state = status.last.state;

@@ -149,7 +149,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   const siblings = el(
     "select",
     {},
-    el("option", {value: "keep"}, "keep"),
+    el("option", {value: "keep"}, "keep their results"),
     el("option", {value: "rerun"}, "rerun"),
   );
   const isInParallel = hasParallelParent(store, activation);
@@ -162,13 +162,12 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     "form",
     {novalidate: true, onsubmit: submit},
     stepOf(
-      "From here",
+      "Start",
       el("p", {}, el("code", {class: "from-here"}, activation.address)),
       from.node,
     ),
-    stepOf("With", list, more),
     stepOf(
-      "Next to it",
+      "Target",
       el(
         "div",
         {class: "how", role: "radiogroup", "aria-label": "Target"},
@@ -177,6 +176,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
       ),
       beside,
     ),
+    stepOf("Changes", el("p", {class: "quiet"}, "Optional; all of them apply together."), list, more),
     fault.node,
     el("div", {class: "row"}, go),
     said,
@@ -334,7 +334,8 @@ function fromSelect({steps}) {
   const options = steps
     .slice(1)
     .map((step, i) => el("option", {value: step}, `step ${i + 2} of ${steps.length}`));
-  const select = el("select", {}, el("option", {value: ""}, "the start"), ...options);
+  const start = el("option", {value: ""}, `step 1 of ${steps.length}, the start`);
+  const select = el("select", {}, start, ...options);
   const read = () => (select.value ? {at: select.value, turn: undefined} : {});
   return {node: el("label", {class: "from"}, "From ", select), read};
 }

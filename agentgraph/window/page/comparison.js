@@ -4,9 +4,11 @@ import {durationText, el, longText, newId, shortText} from "./elements.js";
 import {actionButton, refusal, tokensText} from "./entries.js";
 import {changeView, diffView, valueChanges} from "./diff.js";
 import {lookAt} from "./looking.js";
+import {shortAnswer} from "./parts.js";
 
 /** @import {Backend, State, Store} from "./page.d.ts" */
-/** @import {Difference, Line, Side, TreeNode} from "./shapes.d.ts" */
+/** @import {SideNames} from "./diff.js" */
+/** @import {Data, Difference, Line, Side, TreeNode} from "./shapes.d.ts" */
 
 const ROWS_AT_ONCE = 200;
 /** @type {("left" | "right")[]} */
@@ -20,6 +22,9 @@ const DIFFERENCES = {
   asked: "question differs",
   error: "error differs",
 };
+/** @type {Record<string, "left" | "right" | undefined>} */
+const ONLY = {removed: "left", added: "right"};
+const OTHER_ANSWER = "answer differs";
 const CHOOSE = "Choose a thread …";
 
 /** @typedef {Partial<Line>} AnyLine */
@@ -70,7 +75,7 @@ export function makeComparison(store, backend) {
       if (number !== asked) return;
       rows = answer.rows;
       sides = {left, right};
-      only.checked = rows.some((row) => !row.same);
+      only.checked = rows.some(isDifferent);
     } catch (error) {
       if (number !== asked) return;
       title.textContent = "";
@@ -109,7 +114,7 @@ export function makeComparison(store, backend) {
   }
 
   function show() {
-    const differing = rows.filter((row) => !row.same);
+    const differing = rows.filter(isDifferent);
     title.textContent = `${rows.length} activations, ${differing.length} differ`;
     filter.hidden = false;
     const shown = only.checked ? differing : rows;
@@ -144,14 +149,17 @@ export function makeComparison(store, backend) {
 
   /** @param {Difference} row */
   function rowView(row) {
-    const {where, same} = row;
+    const {where} = row;
+    const isSame = !isDifferent(row);
     const named = row.differs.map((each) => DIFFERENCES[each] ?? each);
-    const kinds = where === "both" ? named : [`only ${where}`];
+    if (hasOtherAnswers(row)) named.push(OTHER_ANSWER);
+    const names = sides && {left: sideName(sides.left), right: sideName(sides.right)};
+    const kinds = where === "both" ? named : [`only ${where}: ${names?.[where]}`];
     const place = el("div", {class: "difference", hidden: true});
     const toggle = actionButton(
       kinds.join(", ") || "differs",
       () => {
-        if (!place.firstChild) place.append(differenceView(row));
+        if (!place.firstChild) place.append(differenceView(row, names ?? {}));
         place.hidden = !place.hidden;
         toggle.setAttribute("aria-expanded", String(!place.hidden));
       },
@@ -162,11 +170,11 @@ export function makeComparison(store, backend) {
       {class: "name"},
       el("code", {}, row.address),
       el("small", {}, ` turn ${row.turn + 1} `),
-      same ? el("small", {}, "same") : toggle,
+      isSame ? el("small", {}, "same") : toggle,
     );
     return el(
       "div",
-      {class: "compared", "data-where": where, "data-same": String(same)},
+      {class: "compared", "data-where": where, "data-same": String(isSame)},
       name,
       ...SIDES.map((side) => cellView(row, side)),
       place,
@@ -227,28 +235,68 @@ function placeOf(tree, id) {
 
 /** @param {LineOf} side */
 function sideName({threadId, line}) {
-  return line ? `${threadId}, older version` : threadId;
+  return shortText(line ? `${threadId}, older version` : threadId, 60);
+}
+
+/** Return whether the two sides of a row answered their questions differently.
+ *
+ * @param {Difference} row
+ */
+function hasOtherAnswers({left, right}) {
+  return Boolean(left && right) && JSON.stringify(left?.answers) !== JSON.stringify(right?.answers);
 }
 
 /** @param {Difference} row */
-function differenceView(row) {
-  const {left, right} = row;
-  const parts = [];
-  const sides = {left: "left", right: "right"};
-  for (const key of /** @type {("text" | "error")[]} */ (["text", "error"])) {
+function isDifferent(row) {
+  return !row.same || hasOtherAnswers(row);
+}
+
+/** @param {Data[] | undefined} answers */
+function answersText(answers = []) {
+  return answers.map((each) => (each === null ? "no answer" : shortAnswer(each))).join("\n");
+}
+
+/**
+ * @param {Difference} row
+ * @param {SideNames} sides
+ */
+function differenceView(row, sides) {
+  const parts = [...answersView(row, sides), ...textsView(row, sides), ...changedValuesView(row, sides)];
+  return el("div", {}, ...(parts.length ? parts : [longText("The activations differ in input or cost.")]));
+}
+
+/**
+ * @param {Difference} row
+ * @param {SideNames} sides
+ */
+function answersView(row, sides) {
+  if (!hasOtherAnswers(row)) return [];
+  const [a, b] = [answersText(row.left?.answers), answersText(row.right?.answers)];
+  return [el("h4", {}, "answer"), diffView(a, b, sides)];
+}
+
+/**
+ * @param {Difference} row
+ * @param {SideNames} sides
+ */
+function textsView({left, right}, sides) {
+  return /** @type {const} */ (["text", "error"]).flatMap((key) => {
     const [a, b] = [left?.[key] ?? "", right?.[key] ?? ""];
-    if (a !== b) parts.push(el("h4", {}, key), diffView(a, b, sides));
-  }
-  for (const [name, how, a, b] of valueChanges(left?.values, right?.values)) {
-    if (how === "same") continue;
-    const only = how === "added" ? "only right" : how === "removed" ? "only left" : "";
-    parts.push(
-      el("h4", {}, shortText(name, 80), " ", el("small", {}, only)),
-      changeView(how, a, b, sides),
-    );
-  }
-  if (!parts.length) parts.push(longText("The activations differ in input or cost."));
-  return el("div", {}, ...parts);
+    return a === b ? [] : [el("h4", {}, key), diffView(a, b, sides)];
+  });
+}
+
+/**
+ * @param {Difference} row
+ * @param {SideNames} sides
+ */
+function changedValuesView({left, right}, sides) {
+  const changes = valueChanges(left?.values, right?.values).filter(([, how]) => how !== "same");
+  return changes.flatMap(([name, how, a, b]) => {
+    const where = ONLY[how];
+    const note = where ? el("small", {}, `only ${where}: ${sides[where]}`) : null;
+    return [el("h4", {}, shortText(name, 80), " ", note), changeView(how, a, b, sides)];
+  });
 }
 
 /**

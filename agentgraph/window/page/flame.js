@@ -14,6 +14,8 @@ import {makeTurnPicker} from "./turn_picker.js";
 /** @type {[Measure, string][]} */
 const MEASURES = [["seconds", "Time"], ["tokens", "Tokens"], ["cost", "Cost"], ["waiting", "Waits"]];
 
+const ABOUT_BARS = "dark: the agent itself; light: the agents inside; parallel agents add up";
+
 /** Return the rows of a flame: shares from 0 to 1 of its widest frame, and amounts as texts.
  *
  * @param {Frame[]} frames
@@ -63,7 +65,7 @@ export function makeFlame(store, backend) {
   const compared = el("select", {"aria-label": "Compare with", onchange: read});
   const turns = makeTurnPicker(store);
   const note = el("span", {class: "quiet", role: "status"});
-  const about = el("span", {class: "quiet"}, "dark: the agent itself; light: the agents inside");
+  const about = el("span", {class: "quiet"}, ABOUT_BARS);
   const list = el("ul", {class: "flame-rows", "aria-label": "Agents"});
   const node = el("section", {class: "talk flame", "aria-label": "Agents"},
     el("div", {class: "flame-tools"}, turns.node, measure, compared, note, about),

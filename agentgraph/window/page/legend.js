@@ -22,7 +22,7 @@ const SIGNS = [
   ["→", "then"], ["↳", "continues the row above"], ["▴ line", "the way back of a loop"],
   ["⇄", "may transfer to each other"], ["×3", "ran 3 times"],
   ["●●", "iterations, transfers or calls; select one"], ["1.2k tok", "tokens, with those inside"],
-  ["grey band ⋯", "a hidden wait"],
+  ["grey band", "a hidden wait, with its length; the ruler does not count it"],
 ];
 
 /** Make the legend: {node, show(kinds)}; it describes the kinds of agents that a tree has. */

@@ -1,10 +1,9 @@
-// Forms for the limits and values of a turn that starts or resumes.
+// The form for the limits of a turn that starts or resumes, and what a failed run needs.
 
-import {el, newId, shortText} from "./elements.js";
-import {readObject} from "./entries.js";
+import {el, shortText} from "./elements.js";
 
 /** @import {State} from "./page.d.ts" */
-/** @import {Limits, Values} from "./shapes.d.ts" */
+/** @import {About, Limits} from "./shapes.d.ts" */
 
 /** @type {Record<string, string>} */
 const LIMITS = {
@@ -62,7 +61,6 @@ export function limitsForm() {
         type: "number",
         min: name === "cost" ? 0 : 1,
         step: FRACTIONS.has(name) ? "any" : 1,
-        placeholder: "unchanged",
       }),
     ]),
   );
@@ -74,6 +72,7 @@ export function limitsForm() {
     {class: "limits", hidden: true},
     el("summary", {}, "Turn limits"),
     note,
+    el("small", {}, "Without a number, the shown limit holds."),
     el("div", {class: "fields"}, ...fields),
   );
   let shown = "";
@@ -95,13 +94,16 @@ export function limitsForm() {
       node.open = false;
     },
     /**
-     * Show the reached limit and propose twice its value, once for each time.
+     * Show the limits that hold without others. Show the reached one and propose twice its value, once for
+     * each time.
      *
      * @param {Hit | null} hit
      * @param {boolean} hasPrices
+     * @param {About["limits"]} present
      */
-    show(hit, hasPrices) {
+    show(hit, hasPrices, present) {
       if (cost) cost.hidden = !hasPrices;
+      for (const [name, input] of inputs) input.placeholder = String(present[name] ?? "no limit");
       const now = hit ? JSON.stringify(hit) : "";
       if (now === shown) return;
       shown = now;
@@ -119,56 +121,6 @@ export function limitsForm() {
         input.value = proposed[1];
       }
       node.open = true;
-    },
-  };
-}
-
-/** Make the form for values: {node, read, clear, show}. */
-export function valuesForm() {
-  const id = newId("values");
-  const input = el("textarea", {
-    id,
-    rows: 3,
-    class: "code",
-    spellcheck: "false",
-    placeholder: '{"topic": "bees"}',
-  });
-  const note = el("p", {class: "limit-note", hidden: true});
-  const node = el(
-    "details",
-    {class: "values"},
-    el("summary", {}, "Values"),
-    note,
-    el("label", {for: id}, "Values to set first, as JSON"),
-    input,
-  );
-  /** @type {string | null} */
-  let missing = null;
-  return {
-    node,
-    clear() {
-      input.value = "";
-      node.open = false;
-    },
-    /** @returns {{values?: Values, error?: string}} */
-    read() {
-      if (!input.value.trim()) return {};
-      return readObject(input.value);
-    },
-    /** Open the field for a missing value, once for each name.
-     *
-     * @param {string | null} name
-     */
-    show(name) {
-      if (name === missing) return;
-      missing = name;
-      note.hidden = !name;
-      if (!name) return;
-      note.textContent = `The run has no value ${shortText(name, 60)}. Resume with one:`;
-      node.open = true;
-      if (input.value.trim()) return;
-      input.value = `{${JSON.stringify(name)}: ""}`;
-      input.setSelectionRange(input.value.length - 2, input.value.length - 2);
     },
   };
 }

@@ -167,6 +167,8 @@ export interface PlaceStatus {
   seconds: number;
   /** Seconds in which its own questions waited for answers. */
   waited: number;
+  /** The seconds that each of them grows in a second. */
+  growing: {seconds: number; waited: number};
   tokens: number;
   state: ShownState;
   last: Bar | null;
@@ -215,13 +217,14 @@ export interface TalkCall {
   result: AgentEvent | null;
 }
 
-/** The start of a turn, a message of the user, or an event; a result is part of the calling message.
+/** The start of a turn, a message of the user, values that were set, or an event; a result is part of the calling message.
  *
  * `isFirst` and `isLast` are set for the first and the last of several events of one activation.
  */
 export type TalkItem = {key: string; turn: number} & (
   | {kind: "turn"; time: number | null}
   | {kind: "sent"; message: Message; isInput: boolean; isEdited: boolean}
+  | {kind: "set"; values: Values}
   | {kind: "event"; event: AgentEvent; calls: TalkCall[]; isFirst: boolean; isLast: boolean}
 );
 
@@ -285,7 +288,6 @@ export interface View {
   readonly length: number;
   toX(time: number): number;
   toTime(x: number): number;
-  timeOf(units: number): number;
   endOf(item: Item): number;
   setBars(bars: Bar[]): void;
   setShort(isShort: boolean): void;

@@ -6,7 +6,7 @@ import {valueOf} from "./maps.js";
 import {firstAt} from "./rows.js";
 import {ROW, RULER} from "./view.js";
 
-/** @import {Item, PaintLook, Piece, View} from "./page.d.ts" */
+/** @import {Item, PaintLook, View, Wait} from "./page.d.ts" */
 
 const NAMED = ["ink", "quiet", "line", "card", "accent", "bad", "void", "wait"];
 const BAR_KINDS = [
@@ -20,6 +20,8 @@ const OWN_COLOURS = {failed: "bad", asks: "wait", void: "void"};
 const NARROW = 3; // pixels; adjacent bars narrower than this are drawn as one
 const LEAST = 1.5; // minimum width of a bar, in pixels
 const MOST_TICKS = 200;
+const LEAST_BAND = 9; // minimum width of a band of a hidden wait with its length, in pixels
+const WORD_HEIGHT = 13;
 const TICK = 90; // minimum pixels between two labels of the ruler
 
 /** Make the painter of a canvas: {paint(view, look), forget()}; `forget` drops the known colours.
@@ -51,6 +53,7 @@ export function makePainter(canvas) {
     context.textBaseline = "middle";
     paintWaits(view, look, tall);
     const drawn = paintRows(view, look, tall);
+    paintWaitWords(view, look, tall);
     paintRuler(view, look);
     return drawn;
   }
@@ -208,7 +211,7 @@ export function makePainter(canvas) {
     const room = right - start - 3;
     if (room < 12) return;
     const mark = item.state in MARKS ? `${MARKS[item.state]} ` : "";
-    const text = `${mark}${shortText(item.label, 60)}`;
+    const text = mark + fittingLabel(shortText(item.label, 60), room - context.measureText(mark).width);
     context.save();
     context.beginPath();
     context.rect(start, y, room, ROW);
@@ -216,6 +219,16 @@ export function makePainter(canvas) {
     context.fillStyle = colourAt(item.state === "void" ? "quiet" : "ink");
     context.fillText(text.slice(0, Math.ceil(room / 4)), start, y + ROW / 2 - 0.5);
     context.restore();
+  }
+
+  /** Return a label, or only its number if it is too long: "turn 2" of "report, turn 2".
+   *
+   * @param {string} label
+   * @param {number} room
+   */
+  function fittingLabel(label, room) {
+    const isLong = context.measureText(label).width > room;
+    return isLong ? label.replace(/^.*, (?=(?:turn|iteration) \d+$)/, "") : label;
   }
 
   /**
@@ -238,10 +251,8 @@ export function makePainter(canvas) {
     return known ?? colour;
   }
 
-  /** @type {(piece: Piece, view: View) => [x: number, length: number]} */
-  const placeOf = ({at, from, to, speed}, view) => [
-    (at - view.left) * view.scale, (to - from) * speed * view.scale,
-  ];
+  /** @type {(wait: Wait, view: View) => [x: number, length: number]} */
+  const placeOf = (wait, view) => [(wait.at - view.left) * view.scale, bandLength(wait) * view.scale];
 
   /**
    * @param {View} view
@@ -256,7 +267,33 @@ export function makePainter(canvas) {
     }
   }
 
-  /**
+  /** Draw the lengths of the hidden waits into their bands: upwards if a band is narrow.
+   *
+   * @param {View} view
+   * @param {PaintLook} look
+   * @param {number} tall
+   */
+  function paintWaitWords(view, look, tall) {
+    for (const wait of view.waits) {
+      const [x, length] = placeOf(wait, view);
+      const text = wait.isOpen ? "⋯" : durationText(wait.to - wait.from);
+      if (length < LEAST_BAND || x + length < 0 || x > look.width) continue;
+      const {width} = context.measureText(text);
+      const isUpright = width + 4 > length;
+      const [wide, high] = isUpright ? [WORD_HEIGHT, width + 4] : [width + 4, WORD_HEIGHT];
+      context.save();
+      context.translate(x + length / 2, tall - 4 - high / 2);
+      context.fillStyle = withAlpha(colourAt("card"), 0.8);
+      context.fillRect(-wide / 2, -high / 2, wide, high);
+      if (isUpright) context.rotate(-Math.PI / 2);
+      context.fillStyle = colourAt("quiet");
+      context.fillText(text, -width / 2, 0);
+      context.restore();
+    }
+  }
+
+  /** Draw the ruler, which counts the shown time: without hidden waits.
+   *
    * @param {View} view
    * @param {PaintLook} look
    */
@@ -266,39 +303,19 @@ export function makePainter(canvas) {
     context.fillStyle = colourAt("line");
     context.fillRect(0, RULER - 1, width, 1);
     context.fillStyle = colourAt("quiet");
-    /** @param {number} units */
-    const isLeftOut = (units) => view.waits.some(
-      ({at, from, to, speed}) => units >= at && units <= at + (to - from) * speed,
-    );
-    const words = waitWords(view);
-    for (const {text, from} of words) context.fillText(text, from, RULER / 2);
     const step = niceStep(TICK / view.scale);
-    const first = Math.max(0, Math.ceil(view.left / step));
+    const first = Math.max(0, Math.floor(shownTime(view.left, view.waits) / step));
     let free = -Infinity; // the pixel from which there is room for a label
     for (let number = first; number < first + MOST_TICKS; number++) {
-      const x = (number * step - view.left) * view.scale;
+      const x = (unitsOf(number * step, view.waits) - view.left) * view.scale;
       if (x > width) break;
       context.fillRect(x, RULER - 5, 1, 5);
-      if (x < free || isLeftOut(number * step)) continue;
-      const text = axisText(view.timeOf(number * step) - view.layout.begin, step);
+      const text = axisText(number * step, step);
       const until = x + 3 + context.measureText(text).width;
-      if (until > width || words.some(({from, to}) => x < to + 6 && until + 6 > from)) continue;
+      if (x < free || until > width) continue;
       context.fillText(text, x + 3, RULER / 2);
       free = until + 9;
     }
-  }
-
-  /** Return the labels of hidden waits: their durations, positions, and whether they fit.
-   *
-   * @param {View} view
-   */
-  function waitWords(view) {
-    return view.waits.map((wait) => {
-      const [x, length] = placeOf(wait, view);
-      const text = wait.isOpen ? "⋯" : `⋯ ${durationText(wait.to - wait.from)}`;
-      const {width} = context.measureText(text);
-      return {text, from: x + 2, to: x + 2 + width, fits: length > width};
-    }).filter(({fits}) => fits);
   }
 
   return {
@@ -308,6 +325,29 @@ export function makePainter(canvas) {
       hatches.clear();
     },
   };
+}
+
+/** Return the units of a time that counts no hidden waits.
+ *
+ * @param {number} seconds
+ * @param {Wait[]} waits
+ */
+function unitsOf(seconds, waits) {
+  return waits.reduce((units, wait) => (wait.at < units ? units + bandLength(wait) : units), seconds);
+}
+
+/** Return the seconds before a position, without hidden waits.
+ *
+ * @param {number} units
+ * @param {Wait[]} waits
+ */
+function shownTime(units, waits) {
+  return waits.reduce((left, wait) => (wait.at < units ? left - bandLength(wait) : left), units);
+}
+
+/** @param {Wait} wait */
+function bandLength({from, to, speed}) {
+  return (to - from) * speed;
 }
 
 /** @param {string} colour */

@@ -93,6 +93,15 @@ export function answerText(asked, answer) {
   return texts.join(", ") || asText(answer);
 }
 
+/** Return an answer in one line without its question: the decisions on calls, or its data.
+ *
+ * @param {Data} answer
+ */
+export function shortAnswer(answer) {
+  const several = answer?.decisions ?? [answer];
+  return decisionsOn(several, answer).map(decisionText).join(", ") || asText(answer);
+}
+
 /** @param {ToolRun} tool */
 export function toolView(tool) {
   const {name, args, result, status, began, ended} = tool;

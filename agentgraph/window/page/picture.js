@@ -47,6 +47,8 @@ export function makeBox(place, acts) {
   if (data.is_called) node.classList.add("called");
   /** @type {Bar | null} */
   let last = null;
+  /** @type {[PlaceStatus, TreeLook] | null} */
+  let shown = null;
   head.addEventListener("click", ({target}) => {
     const isOwn = target === head || open.contains(/** @type {Node} */ (target));
     if (last && isOwn) acts.select(last);
@@ -62,7 +64,8 @@ export function makeBox(place, acts) {
   function show(found, look) {
     inside?.show(found, look);
     const status = found.get(data.id);
-    if (!status) return;
+    if (!status || (shown?.[0] === status && shown[1] === look)) return;
+    shown = [status, look];
     last = status.last;
     node.dataset.state = status.state;
     mark.dataset.state = status.state;

@@ -52,6 +52,8 @@ export interface About {
   context: {schema: Schema; values: Values | null} | null;
   /** Whether the cost of replies is known, so that it can be limited. */
   has_prices: boolean;
+  /** The limits of a turn that sets no others; a cost is a text. */
+  limits: Limits;
   has_changed: boolean;
 }
 
@@ -65,6 +67,12 @@ export interface Finding {
   way: string[];
   /** The id of the agent's place in the tree. */
   place: string | null;
+}
+
+/** The names of the values that a run may set, and the present short values of a thread. */
+export interface KnownValues {
+  names: string[];
+  values: Values;
 }
 
 export interface Usage {
@@ -245,7 +253,7 @@ export interface AgentEvent {
   call?: {message: number; place: number; id: string};
 }
 
-/** Messages of the user. */
+/** Messages of the user, and the values that were set with them. */
 export interface Sent {
   /** The checkpoint that has them. */
   at: string;
@@ -256,6 +264,7 @@ export interface Sent {
   /** Whether they started the turn; otherwise a rewind added them, or replaced others. */
   is_input: boolean;
   messages: Message[];
+  values: Values;
 }
 
 /** A part of the conversation on a thread: see `reports/conversation.py`. */
@@ -365,6 +374,8 @@ export interface Side {
   tokens: number;
   seconds: number | null;
   step: string;
+  /** The answers to its questions; null for one without an answer. */
+  answers: Data[];
 }
 
 export interface Difference {
@@ -426,6 +437,7 @@ export interface Flame {
 export interface Calls {
   about: [{thread_id?: string}, About];
   findings: [{}, {findings: Finding[]}];
+  values: [{thread_id?: string}, KnownValues];
   threads: [
     {search?: string; limit?: number; status?: string; before?: string; others?: boolean}, Threads,
   ];

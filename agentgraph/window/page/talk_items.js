@@ -11,7 +11,8 @@ import {errorView, questionView} from "./parts.js";
 import {blocksOf, textOf} from "./turns.js";
 
 /** @import {Backend, Changed, Entry, State, Store, TalkCall, TalkItem} from "./page.d.ts" */
-/** @import {AgentEvent, AgentKind, Changes, Data, MessageData, Question, TreeNode} from "./shapes.d.ts" */
+/** @import {AgentEvent, AgentKind, Changes, Data, MessageData, Question} from "./shapes.d.ts" */
+/** @import {TreeNode, Values} from "./shapes.d.ts" */
 
 /** @typedef {(text: string) => void} Say */
 /**
@@ -60,6 +61,7 @@ export function makeTalkItems(store, backend, say) {
    */
   function entryOf(item) {
     if (item.kind === "turn") return [item.key, item.time, () => turnView(item.turn, item.time)];
+    if (item.kind === "set") return [item.key, item.values, () => setView(item.values)];
     if (item.kind === "sent") {
       const data = edited.get(item.key) ?? [item.message.text, item.isEdited, canRun()];
       return [item.key, data, () => sentView(item, data)];
@@ -380,13 +382,24 @@ function callNode({call, result}) {
 function noteView({kind, action, output}) {
   const word = NOTES[kind] ?? kind;
   const {transfer_to: target, chosen, values, default: late, custom} = action ?? {};
-  if (values) {
-    const names = shortText(Object.keys(values).join(", "), 120);
-    return foldable([`${word} `, el("b", {}, names)], () => dataView(values));
-  }
+  if (values) return valuesView(word, values);
   const data = late?.answer ?? output?.custom ?? custom;
   if (data !== undefined && data !== null) return foldable(word, () => dataView(data));
   return el("p", {}, `${word} `, el("b", {}, shortText(target ?? chosen ?? "", 80)));
+}
+
+/**
+ * @param {string} word
+ * @param {Values} values
+ */
+function valuesView(word, values) {
+  const names = shortText(Object.keys(values).join(", "), 120);
+  return foldable([`${word} `, el("b", {}, names)], () => dataView(values));
+}
+
+/** @param {Values} values */
+function setView(values) {
+  return el("article", {class: "talk-item note set"}, valuesView("User set", values));
 }
 
 /** @param {TreeNode} tree */

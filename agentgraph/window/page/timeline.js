@@ -13,7 +13,7 @@ import {isMostlyWaits} from "./rows.js";
 import {ROW, RULER, makeView} from "./view.js";
 
 /** @import {PointerActs} from "./pointing.js" */
-/** @import {Changed, Item, Layout, Places, State, Store, View} from "./page.d.ts" */
+/** @import {Changed, Item, Places, State, Store, View} from "./page.d.ts" */
 
 const LIST_AROUND = 8; // number of bars in the list before and after the selected one
 const ZOOM = 1.5;
@@ -96,7 +96,8 @@ export function makeTimeline(store) {
     plot.hidden = !bars.length;
     high.style.height = `${RULER + rows.length * ROW + 8}px`;
     older.hidden = state.isWhole;
-    setText(facts, bars.length ? timelineFacts(view.layout) : "");
+    setText(facts, bars.length ? timelineFacts(view) : "");
+    facts.title = facts.textContent ?? "";
     Object.assign(scroller.dataset, {bars: bars.length, rows: rows.length});
     showList();
     draw();
@@ -107,7 +108,7 @@ export function makeTimeline(store) {
   const draw = atNextFrame(() => {
     if (plot.hidden || !plot.clientWidth) return;
     view.settle();
-    if (view.layout.isOpen) setText(facts, timelineFacts(view.layout));
+    if (view.layout.isOpen) setText(facts, timelineFacts(view));
     const drawn = painter.paint(view, {
       width: Math.max(scroller.clientWidth, 50), top: scroller.scrollTop, selected: state.selected,
       hovered: pointing.hovered,
@@ -235,11 +236,14 @@ export function makeTimeline(store) {
   };
 }
 
-/** @param {Layout} layout */
-function timelineFacts({items, begin, end, isOpen}) {
+/** @param {View} view */
+function timelineFacts({layout, waits}) {
+  const {items, begin, end, isOpen} = layout;
   const count = items.filter((item) => item.kind === "agent" && !isLap(item.bar)).length;
   const until = isOpen ? Math.max(end, Date.now() / 1000) : end;
-  return `${countText(count)} activations, ${durationText(until - begin)}`;
+  const hidden = waits.reduce((sum, {from, to}) => sum + Math.min(to, until) - Math.min(from, until), 0);
+  const waited = hidden ? ` + ${durationText(hidden)} of waits` : "";
+  return `${countText(count)} activations, ${durationText(until - begin - hidden)}${waited}`;
 }
 
 /** The bars around the selected one, as texts: {node, show(items, selected)}. */

@@ -1,6 +1,6 @@
 // The tree with the states of a thread's bars: the chosen turns and iterations, open boxes and the zoom.
 
-import {placesOf, placeStatuses} from "./activations.js";
+import {grownStatuses, placesOf, placeStatuses} from "./activations.js";
 import {atNextFrame, el, paced, toolButton} from "./elements.js";
 import {questionText} from "./forms.js";
 import {makeLegend} from "./legend.js";
@@ -140,18 +140,18 @@ export function makeTree(store) {
     const last = bars.reduce((most, bar) => Math.max(most, bar.turn), 0);
     turns.show(last);
     const turn = state.turn === -1 ? null : Math.min(state.turn ?? last, last);
-    const {pauses} = state;
-    const found = placeStatuses(places, bars, {turn, picks: state.picks, pauses});
+    const found = placeStatuses(places, bars, {turn, picks: state.picks, pauses: state.pauses});
     closeUnchosen(found);
     const selectedPlace = placeIn(turn);
     const {saying, picks} = state;
     const pending = state.line === null ? (state.thread?.pending ?? []) : [];
     const questions = new Map(pending.map((each) => [each.address, questionText(each.value)]));
     const look = {selectedPlace, saying, picks, questions};
-    const showPicture = () => picture.show(placeStatuses(places, bars, {turn, picks, pauses}), look);
+    const began = Date.now();
+    const showPicture = () => picture.show(grownStatuses(found, (Date.now() - began) / 1000), look);
     picture.show(found, look);
     clearInterval(elapsing);
-    const isGrowing = [...found.values()].some(({state: now}) => now === "running" || now === "asks");
+    const isGrowing = [...found.values()].some(({growing}) => growing.seconds || growing.waited);
     if (isGrowing && state.isConnected) elapsing = setInterval(showElapsed, ELAPSED, showPicture);
   });
 

@@ -1,7 +1,7 @@
 // The conversation on a thread as data: its read parts joined, and its items in order.
 
 /** @import {Talk, TalkCall, TalkItem} from "./page.d.ts" */
-/** @import {AgentEvent, Conversation, Message, MessageData, PathEnd, Sent} from "./shapes.d.ts" */
+/** @import {AgentEvent, Conversation, Message, MessageData, PathEnd, Sent, Values} from "./shapes.d.ts" */
 
 /** Join a part of a conversation to the known parts.
  *
@@ -123,13 +123,26 @@ function timeOf(sent, turn) {
  * @param {Map<string | null, Message>} edits
  * @returns {TalkItem[]}
  */
-function inputItems({turn, at, messages}, edits) {
-  return messages.map((each, i) => {
+function inputItems({turn, at, messages, values = {}}, edits) {
+  const items = messages.map((each, i) => {
     const edited = edits.get(each.id);
     if (edited) edits.delete(each.id);
     const message = edited ?? each;
-    return {key: `${at}-${i}`, turn, kind: "sent", message, isInput: true, isEdited: Boolean(edited)};
+    return /** @type {TalkItem} */ (
+      {key: `${at}-${i}`, turn, kind: "sent", message, isInput: true, isEdited: Boolean(edited)}
+    );
   });
+  return [...items, ...valuesItems(turn, at, values)];
+}
+
+/**
+ * @param {number} turn
+ * @param {string} at
+ * @param {Values} values
+ * @returns {TalkItem[]}
+ */
+function valuesItems(turn, at, values) {
+  return Object.keys(values).length ? [{key: `${at}=`, turn, kind: "set", values}] : [];
 }
 
 /**
@@ -137,12 +150,13 @@ function inputItems({turn, at, messages}, edits) {
  * @param {Map<string | null, Message>} edits messages that replace none of the shown ones
  * @returns {TalkItem[]}
  */
-function addedItems({turn, at, messages}, edits) {
-  return messages
+function addedItems({turn, at, messages, values = {}}, edits) {
+  const items = messages
     .filter((each) => edits.has(each.id))
-    .map((message, i) => (
+    .map((message, i) => /** @type {TalkItem} */ (
       {key: `${at}+${i}`, turn, kind: "sent", message, isInput: false, isEdited: false}
     ));
+  return [...items, ...valuesItems(turn, at, values)];
 }
 
 /** @param {AgentEvent} event */

@@ -40,7 +40,6 @@ export function makeView(widthOf) {
     },
     toX: (time) => (axis.toUnits(time) - view.left) * view.scale,
     toTime: (x) => axis.toTime(view.left + x / view.scale),
-    timeOf: (units) => axis.toTime(units),
     endOf,
     setBars,
     setShort,

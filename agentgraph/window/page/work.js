@@ -4,16 +4,23 @@
 
 /** @typedef {[began: number, ended: number]} Span */
 
-/** Return a function that measures bars: the seconds that one worked, and that its questions waited.
+/**
+ * The seconds that a bar worked, and that its questions waited; and which of them grows.
+ *
+ * @typedef {{seconds: number, waited: number, grows: "seconds" | "waited" | null}} Measured
+ */
+
+/** Return a function that measures bars.
  *
  * @param {Iterable<Bar>} bars all bars of the thread
  * @param {Iterable<Span>} pauses the times without an active run
  * @param {number} [now]
- * @returns {(bar: Bar) => {seconds: number, waited: number}}
+ * @returns {(bar: Bar) => Measured}
  */
 export function makeMeasure(bars, pauses, now = Date.now() / 1000) {
   /** @type {Map<string | null, Span[]>} */
   const asked = new Map();
+  const open = new Set(); // the bars with open questions
   let end = 0; // the end of a bar that has no own one: the last known time of the thread
   for (const bar of bars) {
     end = Math.max(end, bar.ended ?? bar.began);
@@ -21,13 +28,19 @@ export function makeMeasure(bars, pauses, now = Date.now() / 1000) {
     const waits = asked.get(bar.inside) ?? [];
     waits.push([bar.began, bar.ended ?? now]);
     asked.set(bar.inside, waits);
+    if (bar.ended === null) open.add(bar.inside);
   }
   const idle = [...pauses].sort(([a], [b]) => a - b);
   return (bar) => {
     const until = bar.ended ?? (bar.state === "running" ? now : end);
     const waits = asked.get(bar.id) ?? [];
     const free = clipped([...waits, ...within(idle, bar.began, until)], bar.began, until);
-    return {seconds: Math.max(0, until - bar.began - lengthOf(free)), waited: lengthOf(waits)};
+    const isRunning = bar.ended === null && bar.state === "running";
+    return {
+      seconds: Math.max(0, until - bar.began - lengthOf(free)),
+      waited: lengthOf(waits),
+      grows: open.has(bar.id) ? "waited" : isRunning ? "seconds" : null,
+    };
   };
 }
 
