@@ -22,7 +22,7 @@ from agentgraph.threads.live.active_run import ActiveRun
 SECONDS = 0.25
 """How long it takes at most until a request of another process is seen, plus the time of a look."""
 
-_guard = threading.Lock()
+_guard = threading.RLock()  # reentrant: a signal handler may begin a run
 _is_watching = False
 """Whether the thread runs."""
 
@@ -30,7 +30,7 @@ _is_watching = False
 def _forget() -> None:
     """Start from scratch in a forked process, which has no such thread; the lock may be taken."""
     global _guard, _is_watching
-    _guard, _is_watching = threading.Lock(), False
+    _guard, _is_watching = threading.RLock(), False
 
 
 if hasattr(os, "register_at_fork"):
@@ -55,8 +55,12 @@ def start_watching() -> None:
         return
     with _guard:
         if not _is_watching:
-            _is_watching = True
-            threading.Thread(target=_watch, name="agentgraph-watcher", daemon=True).start()
+            try:
+                _is_watching = True
+                threading.Thread(target=_watch, name="agentgraph-watcher", daemon=True).start()
+            except BaseException:  # of a signal handler: the next run starts it
+                _is_watching = False
+                raise
 
 
 def _watch() -> None:
@@ -71,7 +75,7 @@ def _watch() -> None:
         due = time.time() - SECONDS
         for run in runs:
             if run.thread is not None and run.began <= due and _is_due(run, run.thread.saver):
-                with suppress(Exception):  # a saver that fails will fail in the run, too
+                with suppress(BaseException):  # a saver that fails will fail in the run, too
                     _poll(run, run.thread.saver)
 
 
