@@ -43,6 +43,8 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.engine import Engine
 from agentgraph.threads.rewinds.kept_states import put_missing_states
 
+_NAMED = 10
+"""Maximum number of skipped threads that the text names."""
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -77,7 +79,9 @@ class Pruned:
         *first, last = (f"{n:,} {name}{'s' * (n != 1)}" for name, n in counts.items())
         text = f"Removed: {', '.join(first)} and {last}"
         text += "" if self.bytes is None else f"; {_amount(self.bytes)} given back to the disk"
-        return text + (f"; skipped: {', '.join(self.skipped)}" if self.skipped else "")
+        more = len(self.skipped) - _NAMED
+        names = ", ".join(self.skipped[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        return text + (f"; skipped: {names}" if names else "")
 
 
 def _amount(number: int) -> str:

@@ -197,3 +197,6 @@ def test_a_result_reads_as_a_sentence() -> None:
     pruned = ag.Pruned(1, 2, 1, 3000, 2_900_000, ("a", "b"))
     text = "Removed: 1 thread, 2 turns, 1 older line and 3,000 checkpoints; 2.9 MB given back"
     assert str(pruned) == f"{text} to the disk; skipped: a, b"
+    assert str(ag.Pruned(skipped="abcdefghijklm")).endswith(
+        "skipped: a, b, c, d, e, f, g, h, i, j and 3 more"
+    )
