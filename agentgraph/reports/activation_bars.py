@@ -55,6 +55,15 @@ def bars_in(story: Story, since: str = "") -> tuple[list[Bar], list[Span]]:
     return _Chart(story, since).bars()
 
 
+def _before_rewinds(roots: Iterable[Saved], bars: Sequence[Bar]) -> Iterator[Span]:
+    """Yield the times before steps that a rewind runs again, without the results that it kept."""
+    for saved in roots:
+        if saved.first_time < saved.time:
+            ended = (each.ended for each in bars if each.began >= saved.first_time)
+            kept = [each for each in ended if each is not None and each <= saved.time]
+            yield Span(max([saved.first_time, *kept]), saved.time)
+
+
 class _Chart:
     def __init__(self, story: Story, since: str) -> None:
         self._story, self._tree, self._since = story, story.tree, since
@@ -71,14 +80,18 @@ class _Chart:
         agent_steps = [each for each in self._story.steps if each.root.root_id >= self._since]
         for agent_step in [*agent_steps, *self._open_items(agent_steps)]:
             self._add(agent_step)
-        for saved in {each.root.root_id: each.root for each in agent_steps}.values():
+        roots = {each.root.root_id: each.root for each in agent_steps}.values()
+        for saved in roots:
             runs = self._story.runs_of(saved)
             turn = saved.clock[0]
             self._has_failed[turn] = runs.has_failed
             for asked in runs.questions:
                 self._add_question(turn, asked, runs)
-            self._pauses += [Span(max(e.ended, saved.time), e.time) for e in runs.resumptions]
-        return in_order(self._finished()), sorted(self._pauses)
+            for each in runs.resumptions:
+                reached = saved.time if each.time >= saved.time else saved.first_time
+                self._pauses.append(Span(max(each.ended, reached), each.time))
+        bars = in_order(self._finished())
+        return bars, sorted([*self._pauses, *_before_rewinds(roots, bars)])
 
     def _open_items(self, agent_steps: Sequence[AgentStep]) -> list[AgentStep]:
         known = {(agent_step.visit.turn, agent_step.visit.address) for agent_step in agent_steps}

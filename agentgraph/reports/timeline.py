@@ -42,7 +42,7 @@ class Timeline:
         continues: Whether the timeline continues from the passed `since`, so that `joined` adds it to
             the earlier timeline. Otherwise it replaces the earlier timeline.
         pauses: The times without an active run, from the end of each run that had not ended its turn to
-            the run that resumed it. Bars may last over them.
+            the run that resumed it, and those before a rewind. Bars may last over them.
     """
 
     bars: list[Bar]

@@ -274,6 +274,10 @@ def test_an_item_that_a_rewind_keeps_was_run_before(timed: Callable[..., Timed])
         old["e/read(1)"].ended,
     )
     assert new["e/read(0)"].began > old["e/read(0)"].began
+    pauses = thread.timeline().pauses
+    assert all(each.began < each.ended for each in pauses)
+    assert (old["e/read(1)"].ended or 0) <= pauses[-2].began
+    assert pauses[-2].ended <= new["e/read(0)"].began
 
 
 def test_the_loser_of_a_race_is_void(timed: Callable[..., Timed], drive: Drive) -> None:
@@ -339,6 +343,10 @@ def test_after_a_rewind_each_line_has_its_own_bars(timed: Callable[..., Timed]) 
     new = thread.timeline(since=old.upto)
     assert not new.continues
     assert new.is_whole
+    ended = {bar.address: bar.ended for bar in old.bars}
+    assert any(
+        each.began <= (ended["s/c"] or 0) <= each.ended for each in new.pauses
+    )  # the time of the older line is no work of the present one
     kept = {bar.id for bar in old.bars} & {bar.id for bar in new.bars}
     assert kept == {"0:s", "0:s/a", "0:s/b", "0:s/c"}
     began = {bar.address: bar.began for bar in old.bars}
