@@ -1,7 +1,7 @@
 """The calls and questions of one activation: tool calls, agents that a function ran, questions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, cast
 
@@ -57,12 +57,14 @@ class Asked:
         answer: The saved answer, or the default of the question; None without an answer.
         is_answered: Whether the saver has an answer.
         is_late: Whether the deadline of the question passed without an answer of a person.
+        step: The step that asked it, from which a rewind can change the answer.
     """
 
     question: Interrupt
     answer: object
     is_answered: bool
     is_late: bool = False
+    step: str = ""
 
 
 def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State) -> list[ToolRun]:
@@ -170,7 +172,9 @@ def questions_in(
     answers = dict[str, object]()
     for agent_step in steps() if asked else ():
         answers |= _answers_at(tree, agent_step)
-    return [_asked(tree, each, answers) for each in asked]
+    orders = (event_order(each) for each in asked)
+    steps_of = [order.step if order else "" for order in orders]
+    return [replace(_asked(tree, e, answers), step=s) for e, s in zip(asked, steps_of, strict=True)]
 
 
 def _asked(tree: Tree, note: Note, answers: Mapping[str, object]) -> Asked:

@@ -185,6 +185,7 @@ def asked_data(asked: Asked) -> JsonObject:
         "answer": as_json(asked.answer),
         "is_answered": asked.is_answered,
         "is_late": asked.is_late,
+        "step": asked.step,
     }
 
 

@@ -138,6 +138,24 @@ def test_again_with_another_answer(panels: Panels) -> None:
     panels.wait_for(lambda: panels.last == "Sent a kind letter, as the boss says no.")
 
 
+def test_another_answer_starts_at_the_step_that_asked(panels: Panels) -> None:
+    panels.run("mail Ann", until="paused")
+    (asked,) = panels.server.call("thread", thread_id=panels.thread_id)["pending"]
+    approval = {asked["id"]: {"decisions": [{"type": "approve"}]}}
+    panels.server.call("answer", thread_id=panels.thread_id, answers=approval)
+    panels.waits_for_status("done")
+    opens_again(panels, "does/clerk")
+    chosen = "return document.querySelector('.again .from select').selectedOptions[0].textContent"
+    assert "the start" in panels.script(chosen)
+    panels.fill(".again", **{"Change answer": True})
+    assert panels.script(chosen) == "step 2 of 5"
+    panels.fill(".other-answer", Reject=True)
+    panels.press("Rerun from here", MACHINE)
+    panels.wait_for(lambda: lines(panels) == 2 and panels.status == "done")
+    rejected = panels.server.call("activation", thread_id=panels.thread_id, at="does/clerk")
+    assert [each["status"] for each in rejected["tools"]] == ["rejected"]
+
+
 def test_another_answer_that_does_not_fit_is_refused_at_its_field(panels: Panels) -> None:
     panels.run("two", until="paused")
     questions = panels.server.call("thread", thread_id=panels.thread_id)["pending"]

@@ -23,8 +23,9 @@ const LONGEST_VALUES = 200000; // maximum number of characters in the editor of 
 /** Make the form for the changes before a rerun: {node, read, showError}; `read` may throw.
  *
  * @param {Activation} activation
+ * @param {(step: string) => void} startAt chooses the step to rerun from
  */
-function changesForm(activation) {
+function changesForm(activation, startAt) {
   const {values_before: before, questions} = activation;
   const valuesId = newId("again");
   const message = messageField(activation);
@@ -40,7 +41,7 @@ function changesForm(activation) {
     value: start,
   });
   const about = isLong ? "The values are too long to be shown. Type only the values to change." : "";
-  const parts = questions.map(answerForm);
+  const parts = questions.map((each) => answerForm(each, () => startAt(each.step)));
   const valuesField = el(
     "div",
     {class: "field"},
@@ -87,15 +88,19 @@ function changesForm(activation) {
 
 /** Make the form for another answer to a question of the activation.
  *
+ * The rerun starts at the step that asked, because only this step takes the answer.
+ *
  * @param {AskedQuestion} asked
+ * @param {() => void} startThere
  */
-function answerForm({question, answer}) {
+function answerForm({question, answer}, startThere) {
   const {id, value} = question;
   const inner = questionForm(question, answer);
   const check = el("input", {type: "checkbox"});
   const place = el("div", {hidden: true}, inner.node);
   check.addEventListener("change", () => {
     place.hidden = !check.checked;
+    if (check.checked) startThere();
   });
   const node = el(
     "fieldset",
@@ -186,7 +191,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   let hasForked = false; // whether a second variant has been added
 
   function addVariant() {
-    const changes = changesForm(activation);
+    const changes = changesForm(activation, from.choose);
     const id = newId("variant");
     const input = el("input", {id, value: freeName(), autocomplete: "off"});
     const remove = actionButton(
@@ -327,15 +332,19 @@ function hasParallelParent({state}, {address}) {
 /** Make the choice of the step to rerun from, for an activation with several steps.
  *
  * @param {Activation} activation
- * @returns {{node: Child, read: () => Partial<Spot>}}
+ * @returns {{node: Child, read: () => Partial<Spot>, choose: (step: string) => void}}
  */
 function fromSelect({steps}) {
-  if (steps.length < 2) return {node: "", read: () => ({})};
+  if (steps.length < 2) return {node: "", read: () => ({}), choose: () => {}};
   const options = steps
     .slice(1)
     .map((step, i) => el("option", {value: step}, `step ${i + 2} of ${steps.length}`));
   const start = el("option", {value: ""}, `step 1 of ${steps.length}, the start`);
   const select = el("select", {}, start, ...options);
   const read = () => (select.value ? {at: select.value, turn: undefined} : {});
-  return {node: el("label", {class: "from"}, "From ", select), read};
+  /** @param {string} step */
+  const choose = (step) => {
+    select.value = steps.indexOf(step) > 0 ? step : "";
+  };
+  return {node: el("label", {class: "from"}, "From ", select), read, choose};
 }

@@ -220,7 +220,9 @@ function linesPart(store, backend, compareForm, compare) {
       " ",
       el("span", {class: "quiet"}, timeText(line.time)),
       " ",
-      line.parts_at ? el("code", {title: "branches off here"}, shortText(line.parts_at, 80)) : null,
+      line.parts_at.includes("/")
+        ? el("code", {title: "branches off here"}, shortText(line.parts_at, 80))
+        : null,
     );
     if (!isLookedAt) {
       row.append(

@@ -19,7 +19,7 @@ export function errorView(error) {
   return longText(error, {tag: "pre", most: 3000});
 }
 
-/** @param {AskedQuestion} asked */
+/** @param {Omit<AskedQuestion, "step">} asked */
 export function questionView({question, answer, is_answered: isAnswered, is_late: isLate}) {
   const asked = question.value;
   const requests = requestsIn(asked);

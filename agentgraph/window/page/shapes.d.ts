@@ -328,6 +328,8 @@ export interface AskedQuestion {
   is_answered: boolean;
   /** Whether the deadline passed without an answer of a person. */
   is_late: boolean;
+  /** The step that asked it. */
+  step: string;
 }
 
 /** An earlier attempt of an activation, or the same activation on another line. */

@@ -242,7 +242,7 @@ function timelineFacts({layout, waits}) {
   const count = items.filter((item) => item.kind === "agent" && !isLap(item.bar)).length;
   const until = isOpen ? Math.max(end, Date.now() / 1000) : end;
   const hidden = waits.reduce((sum, {from, to}) => sum + Math.min(to, until) - Math.min(from, until), 0);
-  const waited = hidden ? ` + ${durationText(hidden)} of waits` : "";
+  const waited = hidden ? ` + ${durationText(hidden)} waits` : "";
   return `${countText(count)} activations, ${durationText(until - begin - hidden)}${waited}`;
 }
 

@@ -59,7 +59,7 @@ export function valuesForm({state}, backend) {
   /** @param {string} name */
   function nameButton(name) {
     const now = known && name in known.values ? JSON.stringify(known.values[name]) : "";
-    const value = now ? el("span", {class: "quiet"}, ` ${shortText(now, 40)}`) : "";
+    const value = now ? el("span", {class: "quiet"}, ` ${shortText(now, 24)}`) : "";
     return actionButton(el("span", {}, shortText(name, 60), value), () => insert(name), {
       class: "small",
       title: now ? `Set ${name}; now ${shortText(now, 300)}` : `Set ${name}`,
