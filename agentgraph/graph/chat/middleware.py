@@ -109,7 +109,9 @@ class Approval(HumanInTheLoopMiddleware):
             self._rules, self.interrupt_on = _OfEveryTool(rule), _OfEveryTool(_once(rule))
         self._tools, self._timeout = tools, agent.approve_timeout
         self._ask_and_decide = asking_by("after_model", self._ask)
-        self._ask_about_call = asking_by("_resolve_per_call", self._ask_until_deadline)
+        self._ask_about_call: Callable[..., Any] | None = None
+        if self._timeout is not None and agent.interrupt_mode == "per_call":
+            self._ask_about_call = asking_by("_resolve_per_call", self._ask_until_deadline)
 
     @property
     def name(self) -> str:
@@ -165,7 +167,7 @@ class Approval(HumanInTheLoopMiddleware):
         return _taken(ask_until_it_fits(plain(request), schema))
 
     def _resolve_per_call(self, request: ToolCallRequest) -> Any:
-        if self._timeout is None:
+        if self._ask_about_call is None:
             return super()._resolve_per_call(request)
         return self._ask_about_call(self, request)
 
