@@ -52,10 +52,11 @@ def types(page: WindowPage, css: str, text: str) -> None:
 
 def test_a_thread_is_a_chat_from_its_last_turn(server: WindowServer, tab: Open) -> None:
     server.run("nest", "chat")
-    server.run("house", "chat")
+    server.call("start", text="house", thread_id="chat", values={"topic": "bees"})
     page = tab(server, "chat")
     shows(page, "talk")
     page.wait_for(lambda: lines(page)[-1:] == ["bob has it."])
+    assert page.text(".talk-item.set") == 'User set topic "bees"'
     assert lines(page)[:6] == ["Turn 2", "house", "chose house", "look", "scout", "Bees."]
     page.click(".tool-call summary")
     page.wait_for(lambda: page.text(".tool-call .inside").split("\n")[-1] == "nothing new in the hive")

@@ -42,6 +42,7 @@ export function makeMachine(store, backend) {
 
   function openAgain() {
     parts.again.open = true;
+    node.dispatchEvent(new CustomEvent("showdetails", {bubbles: true}));
     parts.again.scrollIntoView({block: "nearest"});
     parts.again.querySelector("summary")?.focus();
   }

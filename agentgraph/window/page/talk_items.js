@@ -393,8 +393,10 @@ function noteView({kind, action, output}) {
  * @param {Values} values
  */
 function valuesView(word, values) {
-  const names = shortText(Object.keys(values).join(", "), 120);
-  return foldable([`${word} `, el("b", {}, names)], () => dataView(values));
+  const [first, ...more] = Object.values(values);
+  const names = el("b", {}, shortText(Object.keys(values).join(", "), 120));
+  const gist = more.length ? "" : ` ${shortText(JSON.stringify(first), 60)}`;
+  return foldable([`${word} `, names, gist], () => dataView(values));
 }
 
 /** @param {Values} values */

@@ -52,7 +52,8 @@ export function valuesForm({state}, backend) {
     const answer = await backend.call("values", hasValues ? {thread_id: threadId} : {}).catch(() => null);
     if (threadId !== state.threadId || !answer) return;
     known = answer;
-    names.replaceChildren(...known.names.slice(0, MOST_NAMES).map(nameButton));
+    const title = known.names.length ? [el("small", {}, "Names:")] : [];
+    names.replaceChildren(...title, ...known.names.slice(0, MOST_NAMES).map(nameButton));
     check();
   }
 
