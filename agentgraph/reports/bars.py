@@ -1,7 +1,7 @@
 """The bars of a timeline, their order, and the join of an earlier and a later read."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal, NamedTuple
@@ -125,12 +125,34 @@ def in_order(bars: Iterable[Bar]) -> list[Bar]:
     return sorted(by_id.values(), key=lambda each: (each.began, depth[each.id]))
 
 
-def joined(before: Iterable[Bar], after: Iterable[Bar]) -> list[Bar]:
+def gone(before: Iterable[tuple[str, str]], after: Container[str], read_since: str) -> set[str]:
+    """Return the ids of bars that a later read covers but no longer has.
+
+    An attempt that was shown is gone if its agent asks after all: then it is part of its bar.
+
+    Args:
+        before: The ids of the bars before, each with the name of its step.
+        after: The ids of the bars of the later read.
+        read_since: The id of the root's checkpoint at which the later read begins.
+    """
+    return {bar_id for bar_id, step in before if step >= read_since and bar_id not in after}
+
+
+def joined(before: Iterable[Bar], after: Iterable[Bar], read_since: str) -> list[Bar]:
     """Join bars with those of a later read, which replace the bars with their ids.
 
     An enclosing bar may have started before the steps of the later read.
+
+    Args:
+        before: The bars.
+        after: The bars of the later read.
+        read_since: The id of the root's checkpoint at which the later read begins.
     """
     known, later = {each.id: each for each in before}, [*after]
+    old = gone(
+        ((each.id, each.step) for each in known.values()), {each.id for each in later}, read_since
+    )
+    known = {bar_id: each for bar_id, each in known.items() if bar_id not in old}
     outer = {each.inside for each in known.values()}
     since = min((each.began for each in later), default=inf)
     again = {each.id: _from_before(each, known, since) if each.id in outer else each for each in later}
@@ -159,6 +181,6 @@ def _from_before(bar: Bar, known: Mapping[str, Bar], since: float) -> Bar:
 
 
 def last_text(parts: Iterable[BarPart]) -> str:
-    """Return the text of the part that ended last; empty without texts."""
+    """Return the text of the part that ended last, or began last if several did; "" without texts."""
     texts = [each for each in parts if each.text]
-    return max(texts, key=lambda each: each.ended or each.began).text if texts else ""
+    return max(texts, key=lambda each: (each.ended or each.began, each.began)).text if texts else ""

@@ -65,7 +65,7 @@ class Timeline:
         pauses = dict(self.pauses) | dict(later.pauses)
         return replace(
             later,
-            bars=joined(self.bars, later.bars),
+            bars=joined(self.bars, later.bars, head_in(self.upto)),
             is_whole=self.is_whole,
             pauses=sorted(starmap(Span, pauses.items())),
         )
@@ -120,7 +120,7 @@ class _Window:
 
     def __init__(self, tree: Tree, since: str | None, last: int | None) -> None:
         self._tree, self._last = tree, last
-        self._since = since.partition(" ")[0] if since else None
+        self._since = head_in(since) if since else None
         self._count, self.first, self.continues = 0, "", False
         self._function: str | None = None
 
@@ -157,6 +157,11 @@ def _first_of_last(every: Sequence[Saved], last: int | None) -> str:
     roots = [each for each in every if not each.namespace and each.next_node is not None]
     ids = sorted((str(each.id) for each in roots), reverse=True)
     return "" if last is None or last >= len(ids) else ids[last - 1]
+
+
+def head_in(upto: str) -> str:
+    """Return the id of the root's checkpoint that was the head, by the `upto` of a timeline."""
+    return upto.partition(" ")[0]
 
 
 def _upto(every: Sequence[Saved], is_running: bool) -> str:

@@ -19,6 +19,8 @@ from anyio.to_thread import run_sync
 
 from agentgraph.errors import AgentGraphError, UnknownThreadError
 from agentgraph.events.json_forms import JsonObject
+from agentgraph.reports.bars import gone
+from agentgraph.reports.timeline import head_in
 from agentgraph.safe_repr import reason
 from agentgraph.window.calls import Window
 from agentgraph.window.run_texts import MOST_TEXT, RunTexts
@@ -73,7 +75,7 @@ class _Client:
         self._seen: Hashable = None
         self._thread: JsonObject | None = None
         self._checked = self._sent = 0.0
-        self._bar_ids = set[str]()
+        self._steps = dict[str, str]()  # of bars that were sent, by id
         self._fault: str | None = None
 
     async def due(self) -> list[Update]:
@@ -116,7 +118,7 @@ class _Client:
         if thread != self._thread:
             updates.append(("thread", thread))
         if thread["status"] == "new":  # the thread was deleted, or does not exist yet
-            self._since, self._bar_ids = None, set()
+            self._since, self._steps = None, {}
         elif thread["changed"] is None and thread["updated"]:
             updates += await self._bars(seen)
         self._thread, self._seen = thread, seen
@@ -134,11 +136,13 @@ class _Client:
             return []
         if timeline["upto"] == self._since:
             return []
-        now = {bar["id"] for bar in timeline["bars"]}
-        gone = set() if timeline["continues"] else self._bar_ids - now
-        self._bar_ids = self._bar_ids - gone | now
+        now = {bar["id"]: bar["step"] for bar in timeline["bars"]}
+        read_since = head_in(self._since or "") if timeline["continues"] else ""
+        old = gone(self._steps.items(), now, read_since)
+        known = {bar_id: step for bar_id, step in self._steps.items() if bar_id not in old}
+        self._steps = {**now, **known}
         self._since = timeline["upto"]
-        return [("timeline", {**timeline, "gone": [*gone]})]
+        return [("timeline", {**timeline, "gone": [*old]})]
 
     def _failed(self, error: AgentGraphError) -> list[Update]:
         was, self._fault = self._fault, reason(error)

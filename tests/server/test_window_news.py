@@ -110,7 +110,7 @@ def test_a_thread_that_is_deleted_and_made_again(serve: Serve) -> None:
         server.call("start", text="Again.", thread_id="t")
         news.until(lambda: news.thread["status"] == "paused" and news.bars)
         assert news.thread["turns"][0]["texts"] == ["Again."]
-        assert news.bars == bars_of(server, "t")
+        news.until(lambda: news.bars == bars_of(server, "t"))
 
 
 def test_what_is_gone_by_a_rewind_is_named(serve: Serve) -> None:

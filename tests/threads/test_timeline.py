@@ -159,18 +159,18 @@ def test_a_question_for_approval_names_the_tool(timed: Callable[..., Timed], mod
     label = "approve pay, pay?" if mode == "batched" else "approve pay?"
     assert {bar.label for bar in asked} == {label}
     assert asked[0].text.startswith('pay {"usd": 5}')
-    time.sleep(0.2)
+    answered = time.time()
     decisions = [{"type": "approve"}, {"type": "reject", "message": "Too much."}]
     ids = [each.id for each in thread.use(lambda r: r.thread("t"), lambda r: r.athread("t")).pending]
     thread.resume(
         {"decisions": decisions} if mode == "batched" else dict(zip(ids, decisions, strict=True))
     )
     (paid,) = [bar for bar in thread.timeline().bars if bar.kind == "tool"]
-    assert (paid.text, (paid.ended or 9) - paid.began < 0.2) == ("Paid.", True)
+    assert (paid.text, paid.began >= answered) == ("Paid.", True)
     runs = thread.use(lambda r: r.activation("t", "desk"), lambda r: r.aactivation("t", "desk")).tools
     assert [(each.status, each.began is None) for each in runs] == [("done", False), ("rejected", True)]
     assert runs[0].began is not None
-    assert (runs[0].ended or 9) - runs[0].began < 0.2
+    assert runs[0].began >= answered
 
 
 def test_a_failure_that_is_retried_is_void(timed: Callable[..., Timed]) -> None:
@@ -534,5 +534,6 @@ def test_a_call_that_is_read_again_begins_when_it_is_known_to_have_begun() -> No
     tool = bar(id="t", kind="tool", label="t", began=2.0, ended=None, state="running", inside="c")
     inner = bar(id="a", kind="agent", label="a", began=4.0, ended=5.0, state="done", inside="t")
     again = [replace(outer, began=3.0), replace(tool, began=3.5, ended=6.0, state="done"), inner]
-    bars = joined([outer, tool, inner], again)
+    attempt = replace(inner, id="a attempt 0", step="2:a", state="void")  # and gone: it asks after all
+    bars = joined([outer, tool, inner, attempt], again, "2")
     assert [(each.id, each.began) for each in bars] == [("c", 1.0), ("t", 3.5), ("a", 4.0)]
