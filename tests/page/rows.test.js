@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 
-import {firstAt, isMostlyWaits, layOut, makeAxis} from "../../agentgraph/window/page/rows.js";
+import {
+  firstAt, isMostlyWaits, layOut, makeAxis, shownTime, unitsOf,
+} from "../../agentgraph/window/page/rows.js";
 import {makeView, RULER, ROW} from "../../agentgraph/window/page/view.js";
 import {bar} from "./trees.js";
 
@@ -42,6 +44,10 @@ test("the axis without long waits is short, and turns times into units and back"
     assert.ok(Math.abs(axis.toTime(axis.toUnits(time)) - time) < 1e-6);
   }
   assert.equal(makeAxis(layout, false, 120).lengthAt(120), 120);
+  const [ruled, after] = [unitsOf(15, axis.waits), axis.toUnits(115)]; // the ruler counts no waits
+  assert.ok(Math.abs(ruled - after) < 1e-6);
+  assert.equal(unitsOf(5, axis.waits), 5);
+  assert.ok(Math.abs(shownTime(after, axis.waits) - 15) < 1e-6);
 });
 
 test("waits are most of the time when less than half of it was worked", () => {

@@ -3,7 +3,7 @@
 import {durationText, el, shortText} from "./elements.js";
 import {colourOf} from "./items.js";
 import {valueOf} from "./maps.js";
-import {firstAt} from "./rows.js";
+import {bandLength, firstAt, shownTime, unitsOf} from "./rows.js";
 import {ROW, RULER} from "./view.js";
 
 /** @import {Item, PaintLook, View, Wait} from "./page.d.ts" */
@@ -325,29 +325,6 @@ export function makePainter(canvas) {
       hatches.clear();
     },
   };
-}
-
-/** Return the units of a time that counts no hidden waits.
- *
- * @param {number} seconds
- * @param {Wait[]} waits
- */
-function unitsOf(seconds, waits) {
-  return waits.reduce((units, wait) => (wait.at < units ? units + bandLength(wait) : units), seconds);
-}
-
-/** Return the seconds before a position, without hidden waits.
- *
- * @param {number} units
- * @param {Wait[]} waits
- */
-function shownTime(units, waits) {
-  return waits.reduce((left, wait) => (wait.at < units ? left - bandLength(wait) : left), units);
-}
-
-/** @param {Wait} wait */
-function bandLength({from, to, speed}) {
-  return (to - from) * speed;
 }
 
 /** @param {string} colour */

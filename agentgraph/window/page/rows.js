@@ -3,7 +3,7 @@
 // A bar is below its enclosing bar. Concurrent bars have their own rows, and the bars inside a bar
 // stay together below it, as a block.
 
-/** @import {Axis, Bar, Item, Layout, Piece} from "./page.d.ts" */
+/** @import {Axis, Bar, Item, Layout, Piece, Wait} from "./page.d.ts" */
 
 // states without an end: the time at which a run died is unknown
 const OPEN = new Set(["running", "asks", "stopped"]);
@@ -163,6 +163,32 @@ export function makeAxis({items, begin, end, isOpen, isWaiting}, isShort, now) {
     waits: pieces.filter(({speed}) => speed < 1)
       .map((piece) => ({...piece, isOpen: isWaiting && !isOpen && piece.to === last})),
   };
+}
+
+/** Return the units of a time that counts no hidden waits.
+ *
+ * @param {number} seconds
+ * @param {Wait[]} waits
+ */
+export function unitsOf(seconds, waits) {
+  return waits.reduce((units, wait) => (wait.at < units ? units + bandLength(wait) : units), seconds);
+}
+
+/** Return the seconds before a position, without hidden waits.
+ *
+ * @param {number} units
+ * @param {Wait[]} waits
+ */
+export function shownTime(units, waits) {
+  return waits.reduce((left, wait) => (wait.at < units ? left - bandLength(wait) : left), units);
+}
+
+/** Return the drawn units of a hidden wait.
+ *
+ * @param {Wait} wait
+ */
+export function bandLength({from, to, speed}) {
+  return (to - from) * speed;
 }
 
 /** Return whether long waits are more than half of the whole time.
