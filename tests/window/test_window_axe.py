@@ -42,6 +42,8 @@ def states(page: WindowPage, server: WindowServer) -> Iterator[str]:
     opens("axe-items", "paused")
     page.wait_for(lambda: page.texts(".chip.item"))
     page.script("document.querySelector('[data-tab=actions]').click()")
+    page.script("document.querySelectorAll('.tab-actions form summary').forEach(each => each.click())")
+    page.wait_for(lambda: page.texts(".tab-actions form .value-names button"))
     yield "a run that waits"
     opens("axe-failed", "failed")
     page.wait_for(lambda: page.texts(".notice.bad button"))
