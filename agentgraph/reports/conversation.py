@@ -162,7 +162,7 @@ def _part(
         sent=[*_sent(story)],
         events=events_of(saver, story),
         asked=questions_in(saver.tree, story.entries, lambda: story.steps),
-        discarded=[] if is_whole else [*_discarded(story)],
+        discarded=[] if is_whole else _discarded(story),
         begin=roots[0].id,
         after=cursor_of(roots[0].clock[1]) if roots[0].clock[1] else "",
         upto=line or roots[-1].id,
@@ -171,10 +171,15 @@ def _part(
     )
 
 
-def _discarded(story: Story) -> Iterator[str]:
+def _discarded(story: Story) -> list[str]:
+    """Return the ids and steps that entries discard; an edited message has the id of the edit."""
+    names = dict[str, None]()
     for entry in all_entries(story.with_other_trees):
         if isinstance(entry, Note) and entry.kind == "discarded":
-            yield from entry.data
+            names |= dict.fromkeys(entry.data)
+        else:
+            names.pop(str(entry.id), None)
+    return [*names]
 
 
 def _sent(story: Story) -> Iterator[Sent]:

@@ -31,7 +31,7 @@ class Talk:
         """Return it with the part that was read since `upto`."""
         if not part.continues:
             return Talk.of(part)
-        gone = self.gone | {*part.discarded}
+        gone = (self.gone | {*part.discarded}) - {each.id for each in part.events}
         before = [e for e in self.events if (e.cursor or "") <= part.after]
         sent = [each for each in self.sent if each.at < part.begin]
         events = [*_without(before, part.events, gone), *part.events]
@@ -39,7 +39,7 @@ class Talk:
 
     def earlier(self, part: Conversation) -> "Talk":
         """Return it with the part before `begin`."""
-        gone = self.gone | {*part.discarded}
+        gone = (self.gone | {*part.discarded}) - {each.id for each in self.events}
         events = [*_without(part.events, self.events, gone), *self.events]
         return Talk([*part.sent, *self.sent], events, gone, part.begin, self.upto, part.is_whole)
 

@@ -47,6 +47,17 @@ test("a later part replaces the events after its start, and those that it discar
   assert.deepEqual(ids(joinedTalk(talk, part([said(9, "x")]))), ["e9"]);
 });
 
+test("a question that is asked again under its id stays", () => {
+  const later = (number, more) => (
+    part([event(number)], {after: String(number - 1), continues: true, ...more})
+  );
+  const asked = (number) => event(number, {id: "q", kind: "interrupted"});
+  const first = joinedTalk(joinedTalk(null, part([asked(1)])), later(2, {discarded: ["q"]}));
+  assert.deepEqual(ids(first), ["e2"]);
+  const again = joinedTalk(first, part([asked(3)], {after: "2", continues: true}));
+  assert.deepEqual(ids(joinedTalk(again, later(4))), ["e2", "q", "e4"]);
+});
+
 test("run paths share their beginnings, and a plain event has its own in full", () => {
   const paths = [[-1, "refine", null], [0, "writer", 0], [1, "critic", 0], [0, "legal", null]];
   const events = [2, 3, -1].map((row, number) => said(number, "a", {run_path: row}));

@@ -16,9 +16,10 @@ export function joinedTalk(known, part, {isEarlier = false} = {}) {
   if (!known || !(isEarlier || part.continues)) {
     return {...own, gone: new Set(part.discarded), begin, upto, isWhole};
   }
-  const gone = new Set([...known.gone, ...part.discarded]);
   const newer = isEarlier ? known : own;
   const ids = new Set(newer.events.map((each) => each.id));
+  // a question that is asked again has the id of the one that was discarded
+  const gone = new Set([...known.gone, ...part.discarded].filter((each) => !ids.has(each)));
   /** @param {AgentEvent} event */
   const stays = ({id, step}) => !ids.has(id) && !gone.has(id) && !gone.has(step ?? "");
   if (isEarlier) {
