@@ -130,7 +130,9 @@ async def flame(saver: ThreadSaver, reducers: Reducers, *, turn: int | None = No
         )
     wanted = next(each for each in reversed(whole.turns) if turn in (None, each.number))
     bars = [each for each in read.bars if each.turn == wanted.number]
-    return Flame(wanted.number, frames_of(bars, read.pauses, saver.tree, wanted.counts))
+    began = min((each.began for each in bars), default=0.0)
+    pauses = [each for each in read.pauses if each.ended > began]
+    return Flame(wanted.number, frames_of(bars, pauses, saver.tree, wanted.counts))
 
 
 def frames_of(bars: Sequence[Bar], pauses: Sequence[Span], tree: Tree, counts: Counts) -> list[Frame]:
