@@ -254,8 +254,8 @@ async def _pruned(
 
 async def _prune_one(saver: ThreadSaver, *, wanted: Prune, is_named: bool) -> Pruned:
     head = known(saver, await saver.checkpoint())
-    by = await ran_by(saver, head)
-    if not (is_named or by is None or by.is_alike):
+    by = None if is_named else await ran_by(saver, head)
+    if by is not None and not by.is_alike:
         return Pruned(skipped=[saver.thread_id])
     if wanted.older_than is not None and await _is_over(saver, head, wanted.older_than):
         await saver.delete(as_one_of_several=True)
