@@ -1,7 +1,7 @@
 """The calls and questions of one activation: tool calls, agents that a function ran, questions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Any, cast
 
@@ -172,16 +172,15 @@ def questions_in(
     answers = dict[str, object]()
     for agent_step in steps() if asked else ():
         answers |= _answers_at(tree, agent_step)
-    orders = (event_order(each) for each in asked)
-    steps_of = [order.step if order else "" for order in orders]
-    return [replace(_asked(tree, e, answers), step=s) for e, s in zip(asked, steps_of, strict=True)]
+    return [_asked(tree, each, answers) for each in asked]
 
 
 def _asked(tree: Tree, note: Note, answers: Mapping[str, object]) -> Asked:
     question, given = question_of(tree, note), answers.get(note.id)
+    step = note.order.step if note.order else ""
     if late := substitute_in(given):
-        return Asked(question, late.get("answer"), late["kind"] == "default", is_late=True)
-    return Asked(question, given, note.id in answers)
+        return Asked(question, late.get("answer"), late["kind"] == "default", is_late=True, step=step)
+    return Asked(question, given, note.id in answers, step=step)
 
 
 def _answers_at(tree: Tree, agent_step: AgentStep) -> dict[str, object]:
