@@ -156,9 +156,10 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        long = [row for row in self.rows if is_cut(row["failure"])]
+        rows = self.rows
+        long = [row for row in rows if is_cut(row["failure"])]
         failures = [f"\n{row['case']}: {cut(row['failure'], _LONGEST)}" for row in long]
-        return "\n".join([self.name, text_table(self.rows), *failures])
+        return "\n".join([self.name, text_table(rows), *failures])
 
     def _repr_html_(self) -> str:
         return html_table(self.rows)
