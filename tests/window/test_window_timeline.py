@@ -155,8 +155,10 @@ def test_long_waits_are_left_out(own_server: WindowServer, tab: Open) -> None:
     page.waits_for_bars(4)
     short = page.find(".timeline-short")
     page.wait_for(lambda: short.get_attribute("aria-pressed") == "true")  # most of the time is a wait
+    assert page.text(".timeline-facts").endswith(" waits")
     page.click(".timeline-short")
     page.wait_for(lambda: short.get_attribute("aria-pressed") == "false")
+    assert not page.text(".timeline-facts").endswith(" waits")
     page.wait_for(lambda: page.number("scale") > 0)
     long = page.number("scale")
     page.in_timeline("w")

@@ -45,7 +45,7 @@ export function makeTimeline(store) {
   });
   const short = toolButton("timeline-short", "Hide waits (w)", "Hide waits", () => {
     isShortChosen = true;
-    change(() => view.setShort(!view.isShort));
+    setShort(!view.isShort);
   });
   const loadOlder = () => store.loadOlder();
   const older = toolButton("timeline-older", "Load older bars", "Load older", loadOlder);
@@ -67,7 +67,10 @@ export function makeTimeline(store) {
   let isShortChosen = false; // whether a person has chosen to hide waits, for the open thread
 
   /** @param {boolean} isShort */
-  const setShort = (isShort) => change(() => view.setShort(isShort));
+  const setShort = (isShort) => {
+    change(() => view.setShort(isShort));
+    showFacts();
+  };
   /** @param {View["mode"]} mode */
   const setMode = (mode) => change(() => {
     view.mode = mode;
@@ -79,6 +82,12 @@ export function makeTimeline(store) {
     follow.setAttribute("aria-pressed", String(view.mode === "follow"));
     short.setAttribute("aria-pressed", String(view.isShort));
     draw();
+  }
+
+  function showFacts() {
+    const text = view.layout.items.length ? timelineFacts(view) : "";
+    setText(facts, text);
+    facts.title = text;
   }
 
   function layBarsOut() {
@@ -96,8 +105,7 @@ export function makeTimeline(store) {
     plot.hidden = !bars.length;
     high.style.height = `${RULER + rows.length * ROW + 8}px`;
     older.hidden = state.isWhole;
-    setText(facts, bars.length ? timelineFacts(view) : "");
-    facts.title = facts.textContent ?? "";
+    showFacts();
     Object.assign(scroller.dataset, {bars: bars.length, rows: rows.length});
     showList();
     draw();
@@ -108,7 +116,7 @@ export function makeTimeline(store) {
   const draw = atNextFrame(() => {
     if (plot.hidden || !plot.clientWidth) return;
     view.settle();
-    if (view.layout.isOpen) setText(facts, timelineFacts(view));
+    if (view.layout.isOpen) showFacts();
     const drawn = painter.paint(view, {
       width: Math.max(scroller.clientWidth, 50), top: scroller.scrollTop, selected: state.selected,
       hovered: pointing.hovered,
