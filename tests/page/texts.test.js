@@ -6,7 +6,7 @@ import {lineDiff, valueChanges} from "../../agentgraph/window/page/diff.js";
 import {countText, durationText, shortText, timeText} from "../../agentgraph/window/page/elements.js";
 import {asText, readObject, tokensText} from "../../agentgraph/window/page/entries.js";
 import {isLap, labelOf, optionText} from "../../agentgraph/window/page/labels.js";
-import {answerText} from "../../agentgraph/window/page/parts.js";
+import {answerText, shortAnswer} from "../../agentgraph/window/page/parts.js";
 import {bar} from "./trees.js";
 
 test("durations are read as people say them", () => {
@@ -44,6 +44,8 @@ test("an answer to a question for approval is the decision on each call", () => 
   assert.equal(answerText(asked, {decisions}), "pay: approved, pay: rejected: Too dear.");
   assert.equal(answerText({type: "tool_approval", name: "mail"}, {type: "edit"}), "mail: edited");
   assert.equal(answerText("Print it?", "yes"), "yes");
+  assert.equal(shortAnswer({decisions}), "approved, rejected: Too dear.");
+  assert.equal(shortAnswer({decisions: "none"}), '{\n  "decisions": "none"\n}'); // of another form
 });
 
 test("tokens that were not reported are not told", () => {

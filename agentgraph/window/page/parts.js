@@ -55,9 +55,18 @@ export function questionView({question, answer, is_answered: isAnswered, is_late
  * @returns {Data[]}
  */
 function decisionsOn(requests, answer) {
-  /** @type {Data[]} */
+  const several = decisionsIn(answer);
+  return several.length === requests.length ? several : [];
+}
+
+/** Return the decisions of an answer; none if it has something else.
+ *
+ * @param {Data} answer
+ * @returns {Data[]}
+ */
+function decisionsIn(answer) {
   const several = answer?.decisions ?? [answer];
-  const fits = several.length === requests.length && several.every((each) => DECIDED[each?.type]);
+  const fits = Array.isArray(several) && several.every((each) => DECIDED[each?.type]);
   return fits ? several : [];
 }
 
@@ -98,8 +107,7 @@ export function answerText(asked, answer) {
  * @param {Data} answer
  */
 export function shortAnswer(answer) {
-  const several = answer?.decisions ?? [answer];
-  return decisionsOn(several, answer).map(decisionText).join(", ") || asText(answer);
+  return decisionsIn(answer).map(decisionText).join(", ") || asText(answer);
 }
 
 /** @param {ToolRun} tool */
