@@ -61,7 +61,7 @@ export function makeTalkItems(store, backend, say) {
    */
   function entryOf(item) {
     if (item.kind === "turn") return [item.key, item.time, () => turnView(item.turn, item.time)];
-    if (item.kind === "set") return [item.key, item.values, () => setView(item.values)];
+    if (item.kind === "set") return [item.key, null, () => setView(item.values)];
     if (item.kind === "sent") {
       const data = edited.get(item.key) ?? [item.message.text, item.isEdited, canRun()];
       return [item.key, data, () => sentView(item, data)];
