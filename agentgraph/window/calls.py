@@ -161,6 +161,7 @@ class Window:
         page = self._page
         if page is not None and thread_id is not None:
             return page.about(thread_id)
+        graph = cast(RootGraph, self.runner.graph)
         return {
             "title": self.title,
             "version": version("langgraph-agentgraph"),
@@ -170,8 +171,8 @@ class Window:
             "can_reload": page is not None and page.can_reload,
             "is_read_only": self._is_read_only,
             "context": context_data(self.runner),
-            "has_prices": getattr(self.runner.graph, "prices", None) is not None,
-            "limits": limits_data(cast(RootGraph, self.runner.graph).limits),
+            "has_prices": graph.prices is not None,
+            "limits": limits_data(graph.limits),
             "has_changed": page is not None and page.has_changed,
         }
 

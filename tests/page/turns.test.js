@@ -27,7 +27,8 @@ function part(events, more = {}) {
 }
 
 const sent = (at, turn, text, more = {}) => ({
-  at, turn, after: "0", time: 1, is_input: true, messages: [{role: "user", id: `u${turn}`, text}], ...more,
+  at, turn, after: "0", time: 1, is_input: true, messages: [{role: "user", id: `u${turn}`, text}], values: {},
+  ...more,
 });
 const ids = (talk) => talk.events.map((each) => each.id);
 const gists = (talk) => talkItems(talk).map((item) => (

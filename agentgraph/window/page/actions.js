@@ -250,9 +250,9 @@ export function makeActions(store, backend, {watches = true} = {}) {
     if (changed.has("about") || changed.has("context"))
       context.show(state.about?.context ?? null, state.context);
     if (changed.has("threadId")) changeDraft(state.threadId);
-    proposeValues(state);
     const keys = ["threadId", "thread", "line", "about", "bars"];
     if (!keys.some((each) => changed.has(each))) return;
+    proposeValues(state);
     showBanner(state);
     showQueued(state);
     const isOld = Date.now() - saidAt > SAID_SECONDS * 1000;

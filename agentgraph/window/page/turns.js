@@ -124,7 +124,7 @@ function timeOf(sent, turn) {
  * @param {Map<string | null, Message>} edits
  * @returns {TalkItem[]}
  */
-function inputItems({turn, at, messages, values = {}}, edits) {
+function inputItems({turn, at, messages, values}, edits) {
   const items = messages.map((each, i) => {
     const edited = edits.get(each.id);
     if (edited) edits.delete(each.id);
@@ -151,7 +151,7 @@ function valuesItems(turn, at, values) {
  * @param {Map<string | null, Message>} edits messages that replace none of the shown ones
  * @returns {TalkItem[]}
  */
-function addedItems({turn, at, messages, values = {}}, edits) {
+function addedItems({turn, at, messages, values}, edits) {
   const items = messages
     .filter((each) => edits.has(each.id))
     .map((message, i) => /** @type {TalkItem} */ (
