@@ -192,7 +192,7 @@ class Window:
             self._names = value_names(self.runner)
         now = self.runner.engine.read(present_values, thread_id) if thread_id is not None else {}
         given = {name: as_json(value) for name, value in now.items()}
-        short = {name: value for name, value in given.items() if len(json.dumps(value)) <= _LONG_VALUE}
+        short = {name: value for name, value in given.items() if _length(value) <= _LONG_VALUE}
         return {"names": sorted(self._names | now.keys()), "values": short}
 
     def threads(
@@ -597,6 +597,10 @@ def _limits(limits: JsonObject | None) -> Limits | None:
                 f"limits: {shown(name)} is not a limit; choose one of: {', '.join(known)}"
             )
     return Limits(**{**limits, **({"cost": _decimal(limits["cost"])} if "cost" in limits else {})})
+
+
+def _length(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
 
 
 def _decimal(given: object) -> Any:

@@ -168,17 +168,18 @@ def test_values_that_runs_set_are_in_the_conversation_and_proposed() -> None:
     runner.invoke(thread_id="t", answers="yes")
     known = window.call("values", {"thread_id": "t"})  # long ones are not proposed
     assert known == {"names": ["other", "size", "topic"], "values": {"size": 1}}
-    list(runner.rewind("t", "s/writer", values={"topic": "bees", "size": 0}))
+    bees = "蜂" * 1000  # short, although six times as long in ASCII
+    list(runner.rewind("t", "s/writer", values={"topic": bees, "size": 0}))
     runner.invoke(thread_id="t", answers="no")
     known = window.call("values", {"thread_id": "t"})
-    assert known == {"names": ["size", "topic"], "values": {"size": 0, "topic": "bees"}}
+    assert known == {"names": ["size", "topic"], "values": {"size": 0, "topic": bees}}
     (present, older) = window.call("lines", {"thread_id": "t"})["lines"]
     of_line = {line["head"]: {"thread_id": "t", "line": line["head"]} for line in (present, older)}
     sets = [
         [(each["is_input"], each["values"]) for each in window.call("conversation", of)["sent"]]
         for of in of_line.values()
     ]
-    assert sets[0] == [(True, {"size": 2}), (False, {"topic": "bees", "size": 0})]
+    assert sets[0] == [(True, {"size": 2}), (False, {"topic": bees, "size": 0})]
     assert sets[1] == [(True, {"size": 2}), (False, {"size": 1, "other": "x" * 2000})]
     rows = window.call("compare", {"thread_id": "t", "other_line": older["head"]})["rows"]
     answers = [(each["left"]["answers"], each["right"]["answers"]) for each in rows]
