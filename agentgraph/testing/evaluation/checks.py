@@ -152,7 +152,10 @@ def _outcome(fn: Check, *arguments: object) -> _Outcome:
 
 async def _aoutcome(fn: Check, *arguments: object) -> _Outcome:
     """Call a check on the event loop: a sync one in a thread, because it may ask a model."""
-    outcome = await asyncio.to_thread(_outcome, fn, *arguments)
+    if is_async(fn):  # from a thread its coroutine would be lost if the task is cancelled
+        outcome = _outcome(fn, *arguments)
+    else:
+        outcome = await asyncio.to_thread(_outcome, fn, *arguments)
     returned, task = outcome[0], current_task()
     if not is_awaitable(returned):
         return outcome
