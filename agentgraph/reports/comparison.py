@@ -29,7 +29,7 @@ from agentgraph.safe_repr import cut, shown
 from agentgraph.tree.places import Tree
 
 Where = Literal["both", "left", "right"]
-Differs = Literal["said", "called", "values", "signal", "asked", "error"]
+Differs = Literal["said", "called", "values", "signal", "asked", "answered", "error"]
 _LONGEST = 200
 """Maximum number of characters of a text."""
 _IDS = frozenset({"id", "tool_call_id", "call_id", "tool_use_id"})
@@ -72,7 +72,7 @@ class Difference:
         where: The sides that have the activation: "both", "left" or "right".
         same: Whether both sides have the activation, and did the same.
         differs: The differences of the two sides: "said", "called" (tools, their arguments or results),
-            "values", "signal", "asked", "error".
+            "values", "signal", "asked", "answered", "error".
         left: The left side; None if it has no such activation.
         right: The right side; None if it has no such activation.
     """
@@ -132,7 +132,7 @@ class _Done:
         errors = self.notes("error")
         return str(errors[-1].data) if errors else None
 
-    @property
+    @cached_property
     def answers(self) -> list[object]:
         return [e.answer for e in questions_in(self._tree, self.entries, lambda: self.agent_steps)]
 
@@ -245,7 +245,8 @@ def _difference(key: ActivationKey, left: _Done | None, right: _Done | None) -> 
 def _is_shared(left: _Done, right: _Done) -> bool:
     steps = [[each.visit.step for each in side.agent_steps] for side in (left, right)]
     ids = [[each.id for each in side.entries] for side in (left, right)]
-    return bool(steps[0]) and steps[0] == steps[1] and ids[0] == ids[1]
+    is_one_run = bool(steps[0]) and steps[0] == steps[1] and ids[0] == ids[1]
+    return is_one_run and _is_alike(left.answers, right.answers)
 
 
 def _differing(left: _Done, right: _Done) -> Iterator[Differs]:
@@ -260,6 +261,8 @@ def _differing(left: _Done, right: _Done) -> Iterator[Differs]:
     asked = [[each.data["value"] for each in side.notes("interrupted")] for side in (left, right)]
     if not _is_alike(*asked):
         yield "asked"
+    if not _is_alike(left.answers, right.answers):
+        yield "answered"
     if left.error != right.error:
         yield "error"
 

@@ -138,6 +138,11 @@ def test_questions_turns_and_rounds_are_compared() -> None:
         "s/l[2]/n": "left",
         "s/boss": ("asked",),
     }
+    assert found[-1].left is not None
+    assert found[-1].left.answers == ["yes"]
+    runner.invoke("Go.", thread_id="c", values={"who": "Ann"})
+    runner.invoke(thread_id="c", answers="no")
+    assert rows(runner.compare("a", "c"))["s/boss"] == ("said", "answered")
     runner.invoke("Again.", thread_id="b", values={"who": "Eve"})
     more = runner.compare("a", "b")
     assert {(each.turn, each.where) for each in more} == {(0, "both"), (0, "left"), (1, "right")}

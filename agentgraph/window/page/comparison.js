@@ -20,11 +20,11 @@ const DIFFERENCES = {
   values: "values differ",
   signal: "signal differs",
   asked: "question differs",
+  answered: "answer differs",
   error: "error differs",
 };
 /** @type {Record<string, "left" | "right" | undefined>} */
 const ONLY = {removed: "left", added: "right"};
-const OTHER_ANSWER = "answer differs";
 const CHOOSE = "Choose a thread …";
 
 /** @typedef {Partial<Line>} AnyLine */
@@ -75,7 +75,7 @@ export function makeComparison(store, backend) {
       if (number !== asked) return;
       rows = answer.rows;
       sides = {left, right};
-      only.checked = rows.some(isDifferent);
+      only.checked = rows.some((row) => !row.same);
     } catch (error) {
       if (number !== asked) return;
       title.textContent = "";
@@ -114,7 +114,7 @@ export function makeComparison(store, backend) {
   }
 
   function show() {
-    const differing = rows.filter(isDifferent);
+    const differing = rows.filter((row) => !row.same);
     title.textContent = `${rows.length} activations, ${differing.length} differ`;
     filter.hidden = false;
     const shown = only.checked ? differing : rows;
@@ -149,10 +149,8 @@ export function makeComparison(store, backend) {
 
   /** @param {Difference} row */
   function rowView(row) {
-    const {where} = row;
-    const isSame = !isDifferent(row);
+    const {where, same} = row;
     const named = row.differs.map((each) => DIFFERENCES[each] ?? each);
-    if (hasOtherAnswers(row)) named.push(OTHER_ANSWER);
     const names = sides && {left: sideName(sides.left), right: sideName(sides.right)};
     const kinds = where === "both" ? named : [`only ${where}: ${names?.[where]}`];
     const place = el("div", {class: "difference", hidden: true});
@@ -170,11 +168,11 @@ export function makeComparison(store, backend) {
       {class: "name"},
       el("code", {}, row.address),
       el("small", {}, ` turn ${row.turn + 1} `),
-      isSame ? el("small", {}, "same") : toggle,
+      same ? el("small", {}, "same") : toggle,
     );
     return el(
       "div",
-      {class: "compared", "data-where": where, "data-same": String(isSame)},
+      {class: "compared", "data-where": where, "data-same": String(same)},
       name,
       ...SIDES.map((side) => cellView(row, side)),
       place,
@@ -238,19 +236,6 @@ function sideName({threadId, line}) {
   return shortText(line ? `${threadId}, older version` : threadId, 60);
 }
 
-/** Return whether the two sides of a row answered their questions differently.
- *
- * @param {Difference} row
- */
-function hasOtherAnswers({left, right}) {
-  return Boolean(left && right) && JSON.stringify(left?.answers) !== JSON.stringify(right?.answers);
-}
-
-/** @param {Difference} row */
-function isDifferent(row) {
-  return !row.same || hasOtherAnswers(row);
-}
-
 /** @param {Data[] | undefined} answers */
 function answersText(answers = []) {
   return answers.map((each) => (each === null ? "no answer" : shortAnswer(each))).join("\n");
@@ -270,7 +255,7 @@ function differenceView(row, sides) {
  * @param {SideNames} sides
  */
 function answersView(row, sides) {
-  if (!hasOtherAnswers(row)) return [];
+  if (!row.differs.includes("answered")) return [];
   const [a, b] = [answersText(row.left?.answers), answersText(row.right?.answers)];
   return [el("h4", {}, "answer"), diffView(a, b, sides)];
 }

@@ -386,7 +386,7 @@ export interface Difference {
   turn: number;
   where: "both" | "left" | "right";
   same: boolean;
-  differs: ("said" | "called" | "values" | "signal" | "asked" | "error")[];
+  differs: ("said" | "called" | "values" | "signal" | "asked" | "answered" | "error")[];
   place: string | null;
   left: Side | null;
   right: Side | null;
